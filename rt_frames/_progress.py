@@ -29,7 +29,7 @@ class Progress:
     Parameters
     ----------
     shown : bool or None
-        As the caller passed it.
+        The caller's ``progress=``.
     total : int or None
         Bytes to send, if known.
     name : str
@@ -69,7 +69,7 @@ class Progress:
             self._bar = kind(
                 total=self._total, desc=self._name, unit="B", unit_scale=True
             )
-            # time and rate are of the whole upload
+            # so that time and rate are those of the whole upload
             self._bar.start_t -= time.monotonic() - self._began
         self._bar.set_postfix_str(count(rows, "row"), refresh=False)
         self._bar.update(sent - self._bar.n)
@@ -90,8 +90,8 @@ def _in_notebook() -> bool:
 class _NotebookBar(tqdm):  # type: ignore[type-arg]  # it iterates nothing
     """A tqdm bar drawn as HTML, in the colours of the browser's theme.
 
-    A text bar goes to stderr, which notebooks show as an error. Without a total the bar
-    moves and does not fill.
+    A text bar goes to stderr, which notebooks show as an error. Without a total, the
+    bar moves but does not fill.
     """
 
     _handle: Any = None
@@ -100,7 +100,7 @@ class _NotebookBar(tqdm):  # type: ignore[type-arg]  # it iterates nothing
         super().__init__(file=io.StringIO(), mininterval=_REDRAW_AFTER, **options)
 
     def display(self, *_: Any, **_options: Any) -> None:
-        """Draw the bar. tqdm calls this as often as is useful, and at the end."""
+        """Draw the bar. tqdm calls this now and then, and at the end."""
         facts = self.format_dict
         seconds = max(facts["elapsed"], 1e-3)
         size = format_bytes(self.n)
@@ -113,7 +113,7 @@ class _NotebookBar(tqdm):  # type: ignore[type-arg]  # it iterates nothing
         words.append(f"{seconds:.0f} s")
         text = f"{self.desc}: {', '.join(words)}"
         total = self.total
-        # a closed bar is disabled, and complete
+        # tqdm disables a bar that is closed: the upload is complete
         if not total and self.disable:
             total = self.n
         value = f' value="{self.n}" max="{total}"' if total else ""

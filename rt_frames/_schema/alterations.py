@@ -1,4 +1,4 @@
-"""One change of one column, a plan of several, and the JSON that is sent."""
+"""Alteration, a change of one column; AlterationPlan, several of them; their JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import Message, count, list_names, list_some, show_value
 from rt_frames.errors import AlterationError
 
-# keys of an alteration, as the service names them
+# keys of an alteration in JSON
 _SENT = ("path", "rename", "data_type", "nullable")
 
 
@@ -40,15 +40,15 @@ class Alteration:
     nullable : bool, optional
         Whether it may hold nulls.
     before : pyarrow.DataType, optional
-        Its present type, if known. It is shown, and neither compared nor sent.
+        Its type before the change, if known. Shown, but neither compared nor sent.
     lists : str, default ""
-        The list kind of the path, such as ``"large_list"``; empty if it leads through
-        no list. Neither compared nor sent.
+        The list kind of the path, such as ``"large_list"``. Empty if the path leads
+        through no list. Neither compared nor sent.
 
     Raises
     ------
     ValueError
-        If nothing would change, or a name cannot be used.
+        If the alteration changes nothing, or a name is not valid.
     UnsupportedTypeError
         If the service has no name for the type.
 
@@ -108,7 +108,8 @@ class Alteration:
     def refused(self) -> str | None:
         """Why the embedded engine refuses this change, or None.
 
-        None, too, if ``before`` is not known. A hosted service decides for itself.
+        It is None as well if ``before`` is not known. A hosted service may decide
+        otherwise.
 
         Examples
         --------
@@ -131,7 +132,7 @@ class Alteration:
     def loss(self) -> str | None:
         """How the cast may change stored values, or None.
 
-        None, too, if ``before`` is not known.
+        It is None as well if ``before`` is not known.
 
         Examples
         --------
@@ -158,13 +159,13 @@ class Alteration:
         return f"{self.path}: {', '.join(changes)}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the service's form.
+        """Return the alteration as the service's JSON.
 
         Returns
         -------
         dict
-            ``path``, and of ``rename``, ``data_type`` and ``nullable`` only what is
-            set, as the service's documentation of ``alter_columns`` names them.
+            ``path``, and those of ``rename``, ``data_type`` and ``nullable`` that are
+            set, as in the service's documentation of ``alter_columns``.
 
         Examples
         --------
@@ -183,7 +184,9 @@ class Alteration:
 
 
 class AlterationPlan(tuple[Alteration, ...]):
-    """What has to change, in the order in which it is sent; falsy if nothing has to.
+    """The changes of one table, in the order in which they are sent.
+
+    A plan is falsy if it changes nothing.
 
     Parameters
     ----------
@@ -194,14 +197,16 @@ class AlterationPlan(tuple[Alteration, ...]):
     dropped : sequence of str
         Columns to drop.
     left_alone : sequence of str
-        Columns and fields that only ``before`` has, and that stay.
+        Columns and fields that only ``before`` has, and that stay as they are.
 
     Attributes
     ----------
     added : pyarrow.Schema
         Columns to add, all null at first.
-    dropped, left_alone : tuple of str
-        Columns to drop, and those that only ``before`` has and that stay.
+    dropped : tuple of str
+        Columns to drop.
+    left_alone : tuple of str
+        Columns and fields that only ``before`` has, and that stay as they are.
 
     Examples
     --------
@@ -256,19 +261,19 @@ class AlterationPlan(tuple[Alteration, ...]):
         return super().__getitem__(at)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the body of the request.
+        """Return the body of the plan's only request.
 
         Returns
         -------
         dict
-            ``{"alterations": [...]}``, each as `Alteration.to_json` gives it, or
-            ``{"columns": [...]}`` if columns are dropped.
+            ``{"alterations": [...]}``, each as `Alteration.to_json` returns it, or
+            ``{"columns": [...]}`` if the plan drops columns.
 
         Raises
         ------
         ValueError
-            If the plan is of several kinds, which several requests carry out, or adds
-            columns, whose request is an Arrow schema.
+            If the plan needs several requests, or adds columns, whose request is an
+            Arrow schema.
 
         Examples
         --------
@@ -286,14 +291,14 @@ class AlterationPlan(tuple[Alteration, ...]):
         return {"alterations": [one.to_json() for one in self]}
 
     def requests(self) -> list[AlterationPlan]:
-        """Split the plan into those that one request each carries out.
+        """Split the plan into plans of one request each.
 
         Returns
         -------
         list of AlterationPlan
             Changes, added columns, dropped columns, in this order. If the embedded
-            service's engine does not take the changes in one request, casts are the
-            first of two; the paths of the second are still those of ``before``.
+            service's engine refuses the changes in one request, they become two: casts,
+            then the rest, whose paths are still those of ``before``.
 
         Examples
         --------
@@ -368,7 +373,7 @@ class AlterationPlan(tuple[Alteration, ...]):
         return Listing(title, head, rows, notes, marked)
 
 
-# mark of a change → note below the plan
+# notes below a plan, by the mark of a change
 _NOTES = {
     "lossy": "lossy: stored values may change; alter_table asks for lossy=True, rt-frames alter for --lossy.",
     "refused": (
@@ -403,9 +408,9 @@ def _row(one: Alteration) -> tuple[str, ...]:
 def check_values_kept(
     plan: AlterationPlan, *, lossy: bool, instead: Callable[[], Message]
 ) -> None:
-    """Refuse what the engine refuses, and casts that may lose values unless ``lossy``.
+    """Raise if the engine refuses a change, or casts may lose values, unless ``lossy``.
 
-    ``instead`` makes the message about what else can be done.
+    ``instead`` returns the message about other ways to make the change.
     """
     refused = []
     lost = []
@@ -428,9 +433,9 @@ def check_values_kept(
 
 
 def by_kind(plan: AlterationPlan) -> list[AlterationPlan]:
-    """Split a plan into changes, added and dropped columns, without empty ones.
+    """Split a plan into changes, added and dropped columns, without empty plans.
 
-    What cannot be undone comes last.
+    Dropped columns come last, as they cannot be restored.
     """
     plans = [
         AlterationPlan(plan),
@@ -441,7 +446,7 @@ def by_kind(plan: AlterationPlan) -> list[AlterationPlan]:
 
 
 def describe_changes(plan: AlterationPlan) -> list[str]:
-    """Return each change in a few words."""
+    """Return each change as a short text."""
     changes = [str(one) for one in plan]
     changes += [f"{column.name}: added, {column.type}" for column in plan.added]
     changes += [f"{name}: dropped" for name in plan.dropped]
@@ -459,7 +464,10 @@ def _check_one_kind(plan: AlterationPlan) -> None:
 def as_plan(
     alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any],
 ) -> AlterationPlan:
-    """Check what was asked for; only a plan may be empty, which is not sent."""
+    """Return alterations of any form as a plan.
+
+    Only a plan or the JSON of a plan may be empty.
+    """
     if isinstance(alterations, AlterationPlan):
         _check_one_kind(alterations)
         _check_paths(alterations)

@@ -24,7 +24,7 @@ from rt_frames._schema.portable import ADVICE, to_portable, unsupported
 from rt_frames._text import show_value
 
 _EXAMPLES = 'for example "int64", "float32", "large_string", "Int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)"'
-# names of types in databases and in speech → known names
+# names of types in databases and in everyday speech → names that are known here
 _MEANT = {
     **dict.fromkeys(("text", "varchar", "char"), "large_string"),
     **dict.fromkeys(("integer", "bigint", "long"), "int64"),
@@ -71,27 +71,27 @@ _PYTHON_ADVICE: dict[Any, str] = {
 def data_type(dtype: Any) -> dict[str, Any]:
     """Return any dtype as the service's ``data_type`` object.
 
-    It is what a column of that dtype becomes when it is sent.
+    The object is the type in which a column of that dtype is sent.
 
     Parameters
     ----------
     dtype : dtype
-        Of pandas, NumPy, Polars or pyarrow; a Python type; or a string such as
-        ``"Int64"``, ``"float32"``, ``"timestamp[us, tz=UTC]"``. An object that is a
-        ``data_type`` already is checked.
+        A dtype of pandas, NumPy, Polars or pyarrow; a Python type; or a string such as
+        ``"Int64"``, ``"float32"``, ``"timestamp[us, tz=UTC]"``. A ``data_type`` object
+        is checked.
 
     Returns
     -------
     dict
-        As the service's documentation describes it under "Column alteration"; the names
-        of types are those that the service's official client sends.
+        The object that the service's documentation describes under "Column alteration".
+        Its type names are those that the service's official client sends.
 
     Raises
     ------
     UnsupportedTypeError
         If a column of that type cannot be sent, or the service has no name for it.
     ValueError
-        If a string means nothing, or two things, or a ``data_type`` object is wrong or
+        If a string is unknown or ambiguous, or a ``data_type`` object is wrong or
         incomplete.
 
     Examples
@@ -106,7 +106,7 @@ def data_type(dtype: Any) -> dict[str, Any]:
 
 
 def to_arrow_type(dtype: Any, path: str = "") -> pa.DataType:
-    """Return the portable Arrow type of any dtype; errors name the ``path``."""
+    """Return the portable Arrow type of any dtype. Errors name the ``path``."""
     try:
         return _convert(dtype, path)
     except ValueError as error:
@@ -130,7 +130,7 @@ def _convert(dtype: Any, path: str) -> pa.DataType:
         from rt_frames._schema.pandas_dtype import from_pandas
 
         return from_pandas(dtype, path)
-    # no lookup: a foreign class may refuse to be hashed or compared
+    # no dict lookup: a foreign class may refuse to be hashed or compared
     for python, arrow in _PYTHON.items():
         if dtype is python:
             return arrow
@@ -146,7 +146,7 @@ def _advice(dtype: Any) -> str:
 
 
 def _is_a(dtype: Any, module: str, name: str) -> bool:
-    """Return whether a dtype is of a library's class; the library is not imported."""
+    """Return whether a dtype is of a library's class, without importing the library."""
     base = getattr(sys.modules.get(module), name, ())
     return isinstance(dtype, base) or _is_subclass(dtype, base)
 
@@ -156,7 +156,7 @@ def _is_subclass(dtype: Any, base: Any) -> bool:
 
 
 def _parse(text: str, path: str) -> Any:
-    """Return the dtype of pyarrow, pandas or NumPy that a string means."""
+    """Return the dtype of pyarrow, pandas or NumPy that a string names."""
     if text == "float":
         raise ValueError(
             'dtype "float" is 64 bits in pandas and 32 in Arrow; pass "float64" or "float32"'
@@ -167,14 +167,14 @@ def _parse(text: str, path: str) -> Any:
     arrow = _parse_arrow(_OWN_WORDS.get(name, name))
     if arrow is None:
         return _parse_pandas(text)
-    # pandas' suffix means its text, which is laid out large
+    # with the suffix it is pandas' text, which is sent as large_string
     if name != text and pa.types.is_string(arrow):
         return pa.large_string()
     return arrow
 
 
 def _parse_arrow(text: str) -> pa.DataType | None:
-    """Read Arrow's names, and types with parameters as Arrow prints them."""
+    """Parse Arrow's names, and types with parameters as Arrow prints them."""
     try:
         if match := re.fullmatch(
             r"timestamp\[(s|ms|us|ns), ?tz=([\w+:/-]+)\]", text, re.ASCII
@@ -196,7 +196,7 @@ def _parse_arrow(text: str) -> pa.DataType | None:
 
 
 def _parse_pandas(text: str) -> Any:
-    # NumPy deprecates "a5"
+    # not NumPy's "a5", which is deprecated
     if re.fullmatch(r"[<>=|]?(?!a\d*$)[A-Za-z?][\w\[\], :./+()-]*", text, re.ASCII):
         # pandas' parsers raise many kinds of errors
         with contextlib.suppress(Exception):

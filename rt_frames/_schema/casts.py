@@ -1,8 +1,9 @@
-"""Two Arrow types → whether the engine casts between them, and what that may lose.
+"""Two Arrow types → whether the engine casts between them, and how it may lose values.
 
-The only file that knows the engine's casts: plans mark what is refused here, and the
-embedded service refuses it. A dictionary counts as its values. Structs, maps, bool,
-null, fixed-size binary and extension types are cast to and from no other type.
+This is the only file that knows the engine's casts. Plans mark the casts that are
+refused here, and the embedded service refuses them. A dictionary counts as its values.
+Structs, maps, bool, null, fixed-size binary and extension types are cast to and from no
+other type.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _UNITS = {
     "us": "microseconds",
     "ns": "nanoseconds",
 }
-# digits that a float of so many bits keeps
+# bits of a float → decimal digits that it keeps
 _DIGITS = {16: 3, 32: 7}
 _UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")
 
@@ -42,7 +43,7 @@ _UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")
 def lossy_reason(before: pa.DataType, after: pa.DataType) -> str | None:
     """Return how a cast may change values, or None if it is exact.
 
-    Exact casts are listed, each tried at the edges of its values; all others count as
+    Exact casts are listed, and tested at the edges of their values. All others count as
     lossy.
     """
     if is_list(before) and is_list(after):
@@ -119,7 +120,7 @@ def refusal_reason(
 
 
 def _scalar_refusal_reason(before: pa.DataType, after: pa.DataType) -> str | None:
-    # the one type without a family that is cast to itself
+    # no other type without a family is cast to itself
     if before == after and types.is_boolean(after):
         return None
     before = value_type(before)
@@ -145,7 +146,10 @@ def _corruption_reason(before: pa.DataType, after: pa.DataType) -> str | None:
 
 
 def list_kind_on_path(parents: Iterable[pa.DataType]) -> str:
-    """Return the kind of the lists around a field: the first that is no ``"list"``."""
+    """Return the kind of the lists around a field, ``""`` if there are none.
+
+    Of several kinds, it is the first other than ``"list"``.
+    """
     kind = ""
     for arrow in parents:
         kind = list_kind(arrow)[0] or kind
@@ -159,11 +163,10 @@ def split_reason(
 ) -> str | None:
     """Return why these changes need two requests, or None.
 
-    A change is given as path, new name, new type and nullability. With a cast among
-    them, every column that is not cast itself must keep what it has: the engine lets it
-    take neither a name that was in use nor another nullability, and forbids nulls
-    nowhere. Fields of a struct that are cast and take each other's names would take the
-    values, too.
+    A change is a path, a new name, a new type and a nullability. If one of the changes
+    is a cast, the engine forbids nulls in no column; and a column that is not cast can
+    neither change its nullability nor take a name that was in use. Fields of a struct
+    that are cast and exchange names would exchange their values, too.
     """
     if all(cast is None for _, _, cast, _ in changes):
         return None
@@ -180,7 +183,7 @@ def split_reason(
 
 @functools.lru_cache
 def family(arrow: pa.DataType) -> str:
-    """Name the family of a type; empty if it has none."""
+    """Return the family of a type, such as ``"integers"``, ``""`` if it has none."""
     for name, tests in _FAMILIES.items():
         if any(test(arrow) for test in tests):
             return name

@@ -1,6 +1,6 @@
 """Two schemas → the plan that leads from one to the other.
 
-Columns are compared by name, in the order of ``before``; paths are those of ``before``.
+Columns are compared by name. Changes have the order and the paths of ``before``.
 Structs are compared field by field, also inside lists; any other type changes as a
 whole. The item names of lists and the order of fields are ignored.
 """
@@ -28,7 +28,7 @@ from rt_frames._schema.data_type import (
 from rt_frames._text import Message, list_names, show_value
 from rt_frames.errors import AlterationError
 
-# pairs of names to compare; more would delay the error
+# more pairs of names would delay the error
 _MAX_COMPARED = 2500
 
 
@@ -43,10 +43,11 @@ def plan(
     stored: bool = False,
     compare_nullability: bool = False,
 ) -> AlterationPlan:
-    """Compare two schemas in portable types; what does not fit is an AlterationError.
+    """Return the plan that leads from one schema of portable types to another.
 
-    If ``before`` is ``stored``, a rename or a drop counts as done when the old name is
-    gone, a rename only if the new one exists; extension types count as their storage.
+    AlterationError if the schemas or the options do not match. If ``before`` is
+    ``stored``, a drop counts as done when the name is gone, and a rename when the old
+    name is gone and the new name exists; extension types count as their storage.
     """
     renames = _check_option("rename", rename, str)
     nulls = _check_option("nullable", nullable, bool)
@@ -78,7 +79,7 @@ def plan(
 
 
 def new_columns(columns: Iterable[pa.Field], existing: Iterable[str]) -> pa.Schema:
-    """Return columns to add to a table: nullable, as they hold nulls at first."""
+    """Return the columns to add to a table, nullable because they are null at first."""
     by_case = {name.lower(): name for name in existing}
     fields = []
     for column in columns:
@@ -105,7 +106,7 @@ def _check_drops(
     renames: Mapping[str, str],
     stored: bool,
 ) -> list[str]:
-    """Return the columns that are still to be dropped."""
+    """Return the columns to drop that still exist."""
     if isinstance(drop_columns, str) or not isinstance(drop_columns, Collection):
         raise TypeError(
             f"drop_columns: expected a list of names, got {show_value(drop_columns)}"
@@ -146,7 +147,7 @@ def _to_paths_of(
     nullable: Mapping[str, bool],
     stored: bool,
 ) -> tuple[Mapping[str, str], Mapping[str, bool]]:
-    """Translate both options to paths of ``before``; drop renames already done."""
+    """Translate both options to paths of ``before``, without renames that are done."""
     old = {path for path, *_ in iter_fields(before)}
     new = {path for path, *_ in iter_fields(after)}
     done = _find_done(old, new, rename, stored)
@@ -171,7 +172,10 @@ def _to_paths_of(
 def _find_done(
     old: set[str], new: set[str], rename: Mapping[str, str], stored: bool
 ) -> dict[str, str]:
-    """Return the renames that are done already."""
+    """Return the renames that a stored table already has.
+
+    Raise AlterationError if a rename is the wrong way round.
+    """
     done: dict[str, str] = {}
     taken = set[str]()
     known = -1
@@ -195,13 +199,13 @@ def _find_done(
 
 
 def _renamed_path(path: str, renames: Mapping[str, str]) -> str:
-    """Return a column's path after renames of it and of what it is inside of."""
+    """Return a path after renames of its column and of the columns around it."""
     parent, _, name = path.rpartition(".")
     return join_path(parent and _renamed_path(parent, renames), renames.get(path, name))
 
 
 def check_no_cycle(rename: Mapping[str, str]) -> None:
-    """Refuse columns that exchange names: no schema shows whether they have done so."""
+    """Refuse columns that exchange names, as no schema shows whether that is done."""
     for start in rename:
         seen: list[str] = []
         path = start
@@ -257,7 +261,7 @@ class _Comparison:
         prefix: str = "",
         parents: Parents = (),
     ) -> list[Alteration]:
-        """Compare the columns of schemas or fields of structs; paths get the prefix."""
+        """Compare columns, or the fields of the struct that ``prefix`` leads to."""
         free = {column.name: column for column in after}
         gone = []
         changes = []
@@ -279,7 +283,7 @@ class _Comparison:
     def _match(
         self, before: list[pa.Field], after: list[pa.Field], prefix: str
     ) -> list[tuple[pa.Field, str]]:
-        """Return each column with its name after; refuse names that occur twice."""
+        """Return each column with its new name, and refuse names that occur twice."""
         old_names = [column.name for column in before]
         new_names = [column.name for column in after]
         targets = [self.rename.get(prefix + name, name) for name in old_names]
@@ -326,7 +330,7 @@ class _Comparison:
     def _new_type(
         self, path: str, before: pa.DataType, after: pa.DataType
     ) -> pa.DataType | None:
-        """Return what a column is cast to, or None if it has that type."""
+        """Return the type to cast a column to, or None if it has that type."""
         item, new_item = _innermost(before, after)
         if item == new_item and not (self.compare_nullability and before != after):
             return None
@@ -351,7 +355,7 @@ class _Comparison:
         nullable: bool | None = self.nullable.get(path)
         if nullable is None and self.compare_nullability:
             nullable = new.nullable
-        # frames are always nullable, so only "not null" carries information
+        # frames are always nullable, so that only "not null" carries information
         is_known = self.is_stored or self.compare_nullability
         if nullable == old.nullable and (is_known or not nullable):
             return None
@@ -364,7 +368,7 @@ class _Comparison:
         after: pa.DataType,
         parents: Parents,
     ) -> list[Alteration]:
-        """Compare structs field by field, also those in lists, or in lists of lists."""
+        """Compare structs field by field, also structs inside of lists."""
         parents = (*parents, before)
         if types.is_struct(before):
             return self.compare(list(before), list(after), f"{path}.", parents)
@@ -373,7 +377,7 @@ class _Comparison:
         return self._compare_column(f"{path}.{item.name}", item, new, parents)
 
     def check_seen(self, option: str, paths: Iterable[str]) -> None:
-        """Refuse paths that an option names, and that are not on both sides."""
+        """Refuse an option's paths that are not on both sides."""
         for path in paths:
             if path not in self.seen:
                 raise AlterationError(
@@ -382,7 +386,7 @@ class _Comparison:
                 )
 
     def advice(self) -> Message:
-        """Name the columns on one side only, and write the call that renames them."""
+        """List the columns of one side only, and offer the options that match them."""
         gone = []
         come = []
         pairs = []
@@ -425,7 +429,7 @@ class _Comparison:
     def _renames_of(
         self, pairs: list[tuple[str, pa.Field, pa.Field]]
     ) -> tuple[dict[str, str], str]:
-        """Return the renames of a call that works, and the casts that go with them."""
+        """Return the renames to offer, and the casts that they lead to, as text."""
         renames = {
             path: name for path, name in self.rename.items() if path in self.seen
         }
@@ -448,7 +452,7 @@ def _dot_error(path: str, rename: str | None) -> AlterationError:
 def _pair_up(
     gone: list[pa.Field], come: list[pa.Field]
 ) -> list[tuple[pa.Field, pa.Field]]:
-    """Guess renames: same type and similar name; then a single leftover pair."""
+    """Guess renames: equal types and similar names, then a single leftover pair."""
     if len(gone) * len(come) > _MAX_COMPARED:
         return []
     pairs = []
@@ -468,10 +472,10 @@ def _pair_up(
 def _as_described(
     before: pa.DataType, after: pa.DataType
 ) -> tuple[pa.DataType, pa.DataType]:
-    """Return a stored column's type and a frame's as their storage, as services do.
+    """Return the types of a stored and a frame's column as services describe them.
 
-    Bytes for a stored UUID, and text for stored JSON, count as the stored type: some
-    libraries read them so.
+    That is, as their storage. Bytes for a stored UUID, and text for stored JSON, count
+    as the stored type, because some libraries read them so.
     """
     stored = map_types(before, storage)
     plain = map_types(after, storage)
@@ -487,8 +491,8 @@ def _as_described(
 def _innermost(
     before: pa.DataType, after: pa.DataType
 ) -> tuple[pa.DataType, pa.DataType]:
-    """Return the item types of nested lists, as far as both have lists of one size."""
-    # is_nested first: most columns are flat
+    """Return the item types of two types, as far as both are lists of one size."""
+    # is_nested first, which is fast: most columns are flat
     while types.is_nested(before) and is_list(before) and is_list(after):
         if list_kind(before)[1] != list_kind(after)[1]:
             break

@@ -1,14 +1,14 @@
-"""Arrow type ⇄ the service's ``data_type`` object, both directions side by side.
+"""Arrow type ⇄ the service's ``data_type`` object.
 
-A ``data_type`` object names a type in one string, parameters behind colons::
+The object names a type in one string, with parameters after colons::
 
     int64 · large_string · timestamp:us:UTC · decimal:128:10:2
     dict:large_string:int32:false
 
-``length`` belongs to ``fixed_size_binary`` and ``fixed_size_list``; the children of
-nested types are in ``fields``, each with ``name``, ``type`` (again an object) and
-``nullable``. The names are those that the official client of this protocol was recorded
-to send (its list is in ``tests/schema/data_types.json``).
+``fixed_size_binary`` and ``fixed_size_list`` have a ``length``. Nested types have their
+children in ``fields``, each with ``name``, ``type`` (again an object) and ``nullable``.
+The names were recorded from the official client of this protocol
+(``tests/schema/data_types.json``).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from rt_frames._names import join_path
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
-# levels of nesting: half of Arrow's limit, so that a service can wrap a column;
-# a map counts as two
+# levels of nesting, of which a map has two: half of Arrow's limit, so that a service
+# can wrap a column
 MAX_LEVELS = 32
 TOO_DEEP = f"a type nested more than {MAX_LEVELS} levels deep"
 
-# the types around a field, from the column down
+# types around a field, outermost first
 Parents = tuple[pa.DataType, ...]
 
-# types without parameters, by name; Arrow shares most names
+# types without parameters: these names are aliases in Arrow, too
 _PLAIN = (
     "null",
     "bool",
@@ -62,7 +62,7 @@ _TYPES = {
     },
 }
 _NAMES = {arrow: name for name, arrow in _TYPES.items()}
-# names that are read and never sent
+# read but never sent
 _SYNONYMS = (
     "utf8",
     "large_utf8",
@@ -77,7 +77,7 @@ _TYPES |= {name: pa.type_for_alias(name) for name in _SYNONYMS}
 
 
 def list_kind(arrow: pa.DataType) -> tuple[str, int]:
-    """Return the kind and the fixed size of a list; ``"", 0`` for any other type."""
+    """Return a list's kind and fixed size, ``"", 0`` for any other type."""
     if types.is_fixed_size_list(arrow):
         return "fixed_size_list", arrow.list_size
     if types.is_list(arrow):
@@ -88,12 +88,12 @@ def list_kind(arrow: pa.DataType) -> tuple[str, int]:
 
 
 def is_list(arrow: pa.DataType) -> bool:
-    """Return whether a type is a list of any kind; a view of lists is none."""
+    """Return whether a type is a list of any kind, but no list view."""
     return list_kind(arrow)[0] != ""
 
 
 def fixed_items(arrow: pa.DataType) -> tuple[pa.DataType, int]:
-    """Return the innermost item type of fixed-size lists, and how many a value has."""
+    """Return the innermost item type of fixed-size lists, and the items per value."""
     size = 1
     while types.is_fixed_size_list(arrow):
         size = size * arrow.list_size
@@ -102,7 +102,7 @@ def fixed_items(arrow: pa.DataType) -> tuple[pa.DataType, int]:
 
 
 def has_variable_items(arrow: pa.DataType) -> bool:
-    """Return whether fixed-size lists hold items that vary in size; none are stored."""
+    """Return whether fixed-size lists have items of variable size: none are stored."""
     item, _ = fixed_items(arrow)
     fixed = (
         types.is_primitive(item)
@@ -113,24 +113,24 @@ def has_variable_items(arrow: pa.DataType) -> bool:
 
 
 def storage(arrow: pa.DataType) -> pa.DataType:
-    """Return an extension type's storage, which is all that a data_type tells of it."""
+    """Return an extension type's storage type, any other type as it is."""
     return arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
 
 
 def value_type(arrow: pa.DataType) -> pa.DataType:
-    """Return the type of a dictionary's values; any other type as it is."""
+    """Return the type of a dictionary's values, any other type as it is."""
     return arrow.value_type if types.is_dictionary(arrow) else arrow
 
 
 def child_fields(arrow: pa.DataType) -> list[pa.Field]:
-    """Return the fields of a nested type; none for any other."""
+    """Return the fields of a nested type, none for any other."""
     return [arrow.field(i) for i in range(arrow.num_fields)]
 
 
 def iter_fields(
     fields: Iterable[pa.Field], path: str = "", parents: Parents = ()
 ) -> Iterator[tuple[str, pa.Field, Parents]]:
-    """Yield fields and all inside them: path, field, and the types it is inside of."""
+    """Yield fields and all inside them, each with its path and the types around it."""
     for field in fields:
         here = join_path(path, field.name)
         yield here, field, parents
@@ -141,9 +141,9 @@ def iter_fields(
 def map_fields(
     arrow: pa.DataType, change: Callable[[pa.Field], pa.Field]
 ) -> pa.DataType:
-    """Return a nested type with its fields changed; a list view becomes a list."""
+    """Return a nested type with changed fields. A list view becomes a list."""
     if types.is_map(arrow):
-        # tables do not store whether keys are sorted
+        # without keys_sorted, which tables do not store
         return pa.map_(change(arrow.key_field), change(arrow.item_field))
     fields = list(map(change, child_fields(arrow)))
     if types.is_struct(arrow):
@@ -158,7 +158,7 @@ def map_fields(
 def map_types(
     arrow: pa.DataType, change: Callable[[pa.DataType], pa.DataType]
 ) -> pa.DataType:
-    """Return a type after a change of all types inside it, and then of itself."""
+    """Return a type after changing the types inside it, and then the type itself."""
     if types.is_nested(arrow):
         arrow = map_fields(
             arrow, lambda field: field.with_type(map_types(field.type, change))
@@ -169,9 +169,9 @@ def map_types(
 def to_data_type(
     arrow: pa.DataType, path: str = "", level: int = 0, *, maps: bool = False
 ) -> dict[str, Any]:
-    """Return the service's ``data_type`` object, or raise; errors name the ``path``.
+    """Return the service's ``data_type`` object. Errors name the ``path``.
 
-    A map can only be described (``maps``): a service casts nothing to one.
+    Maps raise unless ``maps``: services describe them, but cast nothing to them.
     """
     if level > MAX_LEVELS:
         raise _no_name(TOO_DEEP, path)
@@ -198,7 +198,7 @@ def to_data_type(
 
 
 def _to_name(arrow: pa.DataType, path: str) -> str:
-    # a zone named "-" would read as none
+    # a zone named "-" would read as no zone
     if types.is_timestamp(arrow) and arrow.tz != "-":
         return f"timestamp:{arrow.unit}:{arrow.tz or '-'}"
     if types.is_decimal128(arrow) or types.is_decimal256(arrow):
@@ -206,7 +206,7 @@ def _to_name(arrow: pa.DataType, path: str) -> str:
     if types.is_dictionary(arrow):
         value = to_data_type(arrow.value_type, path)
         if set(value) == {"type"}:
-            # no service stores an order
+            # always false: no service stores whether categories are ordered
             return f"dict:{value['type']}:{_NAMES[arrow.index_type]}:false"
     elif name := _NAMES.get(arrow):
         return name
@@ -225,16 +225,16 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
 
     It is the inverse of `data_type`.
 
-    Besides the names that `data_type` gives, it reads ``utf8``, ``large_utf8``,
+    Besides the names that `data_type` returns, it reads ``utf8``, ``large_utf8``,
     ``float16``, ``float32``, ``float64``, ``boolean``, ``date32`` and ``date64``; and
-    ``map``, as services describe tables, though none casts to one.
+    ``map``, which services use to describe tables, though none casts to a map.
 
     Parameters
     ----------
     data_type : dict
-        Object with ``type``, and ``fields`` and ``length`` where the type has them. The
-        service's documentation gives its shape ("Column alteration") but lists no
-        names; the names are those its official client sends.
+        Object with ``type``, and ``fields`` and ``length`` if the type has them. The
+        service's documentation describes it ("Column alteration") but lists no type
+        names. They are those that its official client sends.
 
     Returns
     -------
@@ -244,9 +244,9 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
     Raises
     ------
     ValueError
-        If the object is wrong or incomplete; the message has the path inside it.
+        If the object is wrong or incomplete. The message has the path in the object.
     UnsupportedTypeError
-        If it is nested too deeply.
+        If the type is nested too deeply.
 
     Examples
     --------
@@ -258,10 +258,9 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
 
 
 def to_schema(described: Any) -> pa.Schema:
-    """Turn a service's description of columns, ``{"fields": [...]}``, into a schema.
+    """Turn a service's description of columns, ``{"fields": […]}``, into a schema.
 
-    Extension types are restored if the service gives their names in the metadata of
-    fields, as Arrow does.
+    Extension types are restored if the metadata of fields has their names, as in Arrow.
     """
     _expect(Mapping, described, "schema", 'an object with "fields"')
     fields = _parse_fields({"type": "schema", **described}, "schema", -1)
@@ -273,7 +272,7 @@ def to_schema(described: Any) -> pa.Schema:
 
 
 def _parse_metadata(described: Mapping[str, Any]) -> dict[str, str]:
-    """Return the metadata of a field or schema, as far as it is text."""
+    """Return the metadata of a field or schema, without pairs that are not text."""
     metadata = described.get("metadata")
     if not isinstance(metadata, Mapping):
         return {}

@@ -1,4 +1,4 @@
-"""A NumPy dtype → the Arrow type that a column of it is sent in."""
+"""A NumPy dtype → the Arrow type in which its columns are sent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ADVICE = {
 
 
 def from_numpy(dtype: np.dtype[Any] | type[np.generic], path: str) -> pa.DataType:
-    """Return the Arrow type, or the error for one that cannot be sent."""
+    """Return the Arrow type of a dtype, or raise if the dtype cannot be sent."""
     if isinstance(dtype, type):
         if dtype not in np.sctypeDict.values():
             sized = 'pass one of a known size, for example "float64" or numpy.float64'

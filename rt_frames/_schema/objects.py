@@ -1,9 +1,15 @@
 """Python objects in the cells of a column → the one Arrow type that keeps all of them.
 
-Each place (the column, a field of its dicts, the items of its lists and arrays) is
-inferred separately. All its values must be of one kind (integers and floats together
-are floats), and its type has the finest unit among them. Values that pandas calls
-missing are null everywhere.
+A place is the column, a field of its dicts, or the items of its lists and arrays. The
+type of each place is inferred separately, by `_TypeInference`:
+
+1. Values that pandas calls missing are nulls. They are left out.
+2. Each Python type and each NumPy dtype among the values has a kind, such as "int".
+3. All values must be of one kind. Integers and floats together are floats.
+4. The kind decides the type, with the finest unit among the values.
+
+Along the way it notes whether Arrow's own conversion to that type is correct
+(`arrow_converts`); if not, `to_arrow` converts value by value.
 """
 
 from __future__ import annotations
@@ -29,15 +35,15 @@ from rt_frames.errors import UnsupportedTypeError
 # levels of dicts and lists in a cell; Arrow's own limit is 64
 MAX_DEPTH = 60
 
-# the path component of a list; a field's is its name
+# the step into the items of a list; the step into a field is its name
 _ITEM = object()
 _Steps = tuple[Any, ...]
 _Objects = np.ndarray[Any, Any]
 
-# the name follows
+# the zone's name follows
 _NAIVE = "datetime without a time zone"
 _AWARE = "datetime with a time zone"
-# subclasses before their bases
+# kinds of Python's values, subclasses before their bases
 _TYPES = (
     bool,
     datetime.timedelta,
@@ -75,7 +81,7 @@ _FLAT = {
     "time": pa.time64("us"),
 }
 _UNITS = ("s", "ms", "us", "ns")
-# Arrow converts them rightly, but for whole numbers to floats
+# Arrow converts these correctly, except integers to floats
 _PLAIN = frozenset((type(None), bool, int, str, bytes))
 _MAY_BE_MISSING = (
     type(None),
@@ -96,12 +102,12 @@ _NUMPY_KINDS = {
     "S": "bytes",
 }
 
-# before 3, pandas shows Arrow no durations but those of nanoseconds
+# before 3, pandas shows Arrow only durations in nanoseconds
 _HIDDEN_DURATIONS = int(pd.__version__.partition(".")[0]) < 3
 
 
 class ObjectType(NamedTuple):
-    """What a column of objects becomes.
+    """The type of a column of objects, and how to convert its values.
 
     ``arrow_converts``: Arrow's own conversion is correct. ``may_be_missing``: values
     other than None may mean null.
@@ -113,20 +119,20 @@ class ObjectType(NamedTuple):
 
 
 def infer(column: str, values: _Objects) -> ObjectType:
-    """Return the type of a column of objects, or raise with column, place and row."""
-    # most frequent first
+    """Return the type of a column of objects. Errors name column, place and row."""
+    # text is the most frequent, and has a fast test
     if _is_text(values):
         return ObjectType(pa.large_string())
     inference = _TypeInference(column, values)
     arrow = inference.infer(values.tolist(), [], ())
-    # pandas' text has one layout, whatever its storage
+    # text is large_string in every column of pandas
     if is_.is_string(arrow):
         arrow = pa.large_string()
     return ObjectType(arrow, inference.arrow_converts, inference.may_be_missing)
 
 
 def to_arrow(values: _Objects, target: ObjectType) -> Any:
-    """Convert objects to an array, or to chunks if they exceed what one array holds."""
+    """Convert objects to an array, or to chunks if one array cannot hold them."""
     arrow = target.arrow
     if target.arrow_converts:
         return pa.array(values, type=arrow, from_pandas=target.may_be_missing)
@@ -135,7 +141,7 @@ def to_arrow(values: _Objects, target: ObjectType) -> Any:
         if counted is not None:
             return counted
     if arrow == pa.uuid():
-        # whatever else is there is missing
+        # all other values are missing
         converted = [v.bytes if isinstance(v, uuid.UUID) else None for v in values]
     else:
         converted = [_to_arrow_value(value, arrow) for value in values]
@@ -143,7 +149,7 @@ def to_arrow(values: _Objects, target: ObjectType) -> Any:
 
 
 def _count_alike(values: _Objects, arrow: pa.DataType) -> pa.Array | None:
-    """Convert moments or durations of one NumPy dtype, or return None for others."""
+    """Convert moments or durations of one NumPy dtype; return None for others."""
     missing = pd.isna(values)
     present = [
         value.to_timedelta64() if isinstance(value, pd.Timedelta) else value
@@ -161,15 +167,15 @@ def _count_alike(values: _Objects, arrow: pa.DataType) -> pa.Array | None:
 
 
 class _Cells(NamedTuple):
-    """What lies at one place of a column, without what is missing."""
+    """The values at one place of a column, without missing ones."""
 
     steps: _Steps
     values: list[Any]
-    # the items of typed arrays
+    # typed arrays, whose items are at this place
     arrays: list[_Objects]
-    # of the values
+    # of `values`
     types: set[type]
-    # of the arrays, and of NumPy's scalars among the values
+    # of `arrays`, and of NumPy's scalars in `values`
     dtypes: set[np.dtype[Any]]
 
 
@@ -185,7 +191,7 @@ class _TypeInference:
     def infer(
         self, values: list[Any], arrays: list[_Objects], steps: _Steps
     ) -> pa.DataType:
-        """Return the type of one place: of values, and of the items of typed arrays."""
+        """Return the type of one place, from its values and its typed arrays."""
         if len(steps) > MAX_DEPTH:
             raise UnsupportedTypeError(
                 f"column {self._column!r} is nested over {MAX_DEPTH} levels deep; flatten it"
@@ -213,7 +219,7 @@ class _TypeInference:
         if arrays or unsure - {type(None)}:
             self.may_be_missing = True
         dtypes = {array.dtype for array in arrays if array.size}
-        # an empty array has a type, too
+        # if all arrays are empty, their dtype decides
         if arrays and not dtypes and not python:
             dtypes.add(arrays[0].dtype)
         if any(issubclass(kind, np.generic) for kind in python):
@@ -242,7 +248,7 @@ class _TypeInference:
         if kind in _FLAT:
             return _FLAT[kind]
         if kind == "UUID" and not steps:
-            # older Arrow takes only their bytes
+            # older releases of Arrow convert only their bytes
             self.arrow_converts = False
             return pa.uuid()
         return self._infer_other(kind, cells)
@@ -270,7 +276,7 @@ class _TypeInference:
         raise self._refused(cells.steps, lambda v: not -(2**63) <= v < high, text)
 
     def _infer_other(self, kind: str, cells: _Cells) -> pa.DataType:
-        """Ask Arrow for the type of what has parameters, or is not known here."""
+        """Return Arrow's inference for decimals and kinds that are not known here."""
         values = cells.values
         if kind == "Decimal" and any(value.is_infinite() for value in values):
             text = "infinite, which no decimal type holds; replace it, for example with None"
@@ -290,7 +296,7 @@ class _TypeInference:
 
     def _infer_items(self, cells: _Cells) -> pa.DataType:
         values = cells.values
-        # one stands for all
+        # one array stands for all
         if cells.types == {np.ndarray} and _are_alike(values):
             values = values[:1]
         typed: list[_Objects] = []
@@ -301,7 +307,7 @@ class _TypeInference:
             is_mixed = values or len(_dtypes(typed)) > 1
             if typed and is_mixed:
                 self.arrow_converts = False
-        # Arrow takes other sets
+        # Arrow converts sets, but no frozensets
         if any(issubclass(kind, frozenset) for kind in cells.types):
             self.arrow_converts = False
         return pa.list_(self.infer(_flat(values), typed, (*cells.steps, _ITEM)))
@@ -330,7 +336,7 @@ class _TypeInference:
                 try:
                     values = list(map(operator.itemgetter(name), present))
                 except KeyError:
-                    # the same number of names, but different ones
+                    # as many names in each dict, but not the same
                     return self._infer_fields(present, steps, plain=False)
             else:
                 values = [value[name] for value in present if name in value]
@@ -340,7 +346,7 @@ class _TypeInference:
     def _present(
         self, values: list[Any], unsure: set[type], steps: _Steps
     ) -> list[Any]:
-        """Leave out what pandas calls missing."""
+        """Return the values that pandas does not call missing."""
         if unsure == {type(None)}:
             return [value for value in values if value is not None]
         array = np.fromiter(values, dtype=object, count=len(values))
@@ -353,18 +359,18 @@ class _TypeInference:
             ) from None
         if not missing.any():
             return values
-        # Arrow rejects NumPy's without a unit, and reads some as values
+        # Arrow rejects NaT without a unit, and reads some of NumPy's as values
         if any(issubclass(kind, np.generic) for kind in _types(array[missing])):
             self.arrow_converts = False
-        return array[~missing].tolist()  # type: ignore[no-any-return]  # for objects, the list of them
+        return array[~missing].tolist()  # type: ignore[no-any-return]  # the array has one dimension
 
     def _check_exact(self, cells: _Cells) -> None:
-        """Refuse whole numbers among floats that no float holds."""
+        """Raise if floats stand with an integer that no float equals."""
         values = [v for v in cells.values if isinstance(v, int | np.integer)]
         arrays = [array for array in cells.arrays if array.dtype.kind in "iu"]
         if max(map(abs, _ends(values, arrays))) <= 2**53:
             return
-        # Arrow also refuses those beyond 2**53 that a float holds exactly
+        # Arrow refuses all integers beyond 2**53, even those that a float equals
         self.arrow_converts = False
         if any(map(_is_inexact, itertools.chain(values, *arrays))):
             text = (
@@ -374,7 +380,7 @@ class _TypeInference:
             raise self._refused(cells.steps, _is_inexact, text)
 
     def _unit(self, cells: _Cells) -> str:
-        """Return the finest unit in use; Python's values have microseconds."""
+        """Return the finest unit of the values. Python's have microseconds."""
         units = {np.datetime_data(dtype)[0] for dtype in cells.dtypes}
         python = (datetime.datetime, datetime.timedelta)
         if any(issubclass(kind, python) for kind in cells.types):
@@ -387,13 +393,16 @@ class _TypeInference:
         return max(units, key=_UNITS.index)
 
     def _has_nanoseconds(self, found: list[Any], steps: _Steps) -> bool:
-        """Return whether pandas' values need them; check those of coarser units."""
+        """Return whether values of pandas have nanoseconds.
+
+        Values of coarser units may lie beyond the years that Arrow or Python can hold.
+        """
         units = set(map(operator.attrgetter("unit"), found))
         is_duration = isinstance(found[0], pd.Timedelta)
         if units != {"ns"}:
             ends = (min(found), max(found))
             if is_duration:
-                # Arrow misses the overflow from a coarse unit to a finer one
+                # Arrow does not notice the overflow from a coarse unit to a finer one
                 fits = pd.Timedelta.min <= ends[0] and ends[1] <= pd.Timedelta.max
                 if _HIDDEN_DURATIONS or not fits:
                     self.arrow_converts = False
@@ -412,13 +421,13 @@ class _TypeInference:
         return f" at {path!r}"
 
     def _leaves(self, steps: _Steps) -> Iterator[tuple[int, Any]]:
-        """Return every value at a place, with its row."""
+        """Yield every value at a place, with its row."""
         for row, cell in enumerate(self._values):
             for value in _at(cell, steps):
                 yield row, value
 
     def _refused(self, steps: _Steps, test: Any, text: str) -> UnsupportedTypeError:
-        """Make the error that shows the first value to pass a test, with its row."""
+        """Return the error that shows the first value to pass a test, with its row."""
         for row, value in self._leaves(steps):
             if not _is_missing(value) and test(value):
                 where = f"column {self._column!r}, row {row}{self._place(steps)}"
@@ -428,9 +437,9 @@ class _TypeInference:
         return UnsupportedTypeError(f"column {self._column!r}: {text}")
 
     def _mixed(self, steps: _Steps) -> UnsupportedTypeError:
-        """Make the error that names the first value of another kind."""
+        """Return the error that names the first value of another kind."""
         present = []
-        # missing values have a kind only in an array with a dtype
+        # missing values have a kind only if NumPy gave them a dtype
         typed = []
         for row, value in self._leaves(steps):
             leaf = (row, value, _kind(value))
@@ -453,7 +462,7 @@ class _TypeInference:
 
 
 def _first_unlike(leaves: list[tuple[int, Any, str]]) -> Any:
-    """Return the first value's kind, and the first value of another kind, or None."""
+    """Return the first kind, and the first leaf of another kind, or None."""
     for leaf in leaves:
         kinds = {leaves[0][2], leaf[2]}
         if len(kinds) > 1 and kinds != {"int", "float"}:
@@ -462,7 +471,7 @@ def _first_unlike(leaves: list[tuple[int, Any, str]]) -> Any:
 
 
 def _code_for_one_kind(column: str, values: list[Any]) -> str | None:
-    """Return the code that makes one kind of values, where it changes none of them."""
+    """Return code that gives a column one kind, or None if it may change values."""
     kinds = set(map(_kind, values))
     if kinds <= {"int", "float", "Decimal"} and not any(map(_is_inexact, values)):
         return f"{column}.astype(float)"
@@ -475,7 +484,7 @@ def _code_for_one_kind(column: str, values: list[Any]) -> str | None:
 
 
 def _is_text(values: _Objects) -> bool:
-    """Return whether values are text or missing; most others show in the first one."""
+    """Return whether all values are text or missing. The first value is a fast test."""
     first = next((value for value in values if value is not None), None)
     if not isinstance(first, str | float):
         return False
@@ -487,7 +496,7 @@ def _types(values: Iterable[Any]) -> set[type]:
 
 
 def _dtypes(values: Iterable[Any]) -> set[np.dtype[Any]]:
-    """Return the dtypes of values of NumPy, run by run: hashing one is slow."""
+    """Return the dtypes of NumPy values, run by run: hashing a dtype is slow."""
     return {
         dtype for dtype, _ in itertools.groupby(values, operator.attrgetter("dtype"))
     }
@@ -501,13 +510,13 @@ def _kinds(cells: _Cells) -> set[str]:
     if "datetime" in kinds:
         kinds.remove("datetime")
         moments = [v for v in cells.values if isinstance(v, datetime.datetime)]
-        # one of each zone
+        # one moment of each zone
         kinds.update(map(_zoned, {id(v.tzinfo): v for v in moments}.values()))
     return kinds
 
 
 def _are_alike(arrays: list[_Objects]) -> bool:
-    """Return whether all arrays have one dtype other than object, and one dimension."""
+    """Return whether arrays have one dtype, not object, and one dimension."""
     dtypes = _dtypes(arrays)
     if len(dtypes) > 1 or np.dtype(object) in dtypes:
         return False
@@ -515,7 +524,7 @@ def _are_alike(arrays: list[_Objects]) -> bool:
 
 
 def _ends(values: list[Any], arrays: list[_Objects]) -> tuple[int, int]:
-    """Return the least and the greatest of whole numbers and 0."""
+    """Return the least and the greatest of integers and 0."""
     ends = [0]
     if values:
         ends += [int(min(values)), int(max(values))]
@@ -550,7 +559,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _is_inexact(value: Any) -> bool:
-    """Return whether no float is the same number."""
+    """Return whether no float equals a number."""
     number = int(value) if isinstance(value, np.integer) else value
     try:
         return bool(float(number) != number)
@@ -559,7 +568,7 @@ def _is_inexact(value: Any) -> bool:
 
 
 def _is_beyond_python(value: Any) -> bool:
-    """Return whether a moment's year is beyond Python's, which Arrow misreads."""
+    """Return whether a moment's year is beyond Python's: Arrow misreads it."""
     if not isinstance(value, pd.Timestamp):
         return False
     return not datetime.MINYEAR <= value.year <= datetime.MAXYEAR
@@ -574,12 +583,12 @@ def _is_field_name(name: Any) -> bool:
 
 
 def _to_rows(value: Any) -> Any:
-    """Return a matrix as an array: the rows of a matrix are matrices, without end."""
+    """Return a matrix as an array, since the rows of a matrix are matrices again."""
     return np.asarray(value) if isinstance(value, np.matrix) else value
 
 
 def _unmasked(value: Any) -> Any:
-    """Leave out what is masked."""
+    """Return a value as it is, but an array without its masked items."""
     value = _to_rows(value)
     if isinstance(value, np.ma.MaskedArray) and value.ndim == 1:
         return value.compressed()
@@ -587,7 +596,7 @@ def _unmasked(value: Any) -> Any:
 
 
 def _is_arrows(dtype: np.dtype[Any], ndim: int, kind: type) -> bool:
-    """Return whether Arrow converts such an array rightly where all are alike."""
+    """Return whether Arrow converts such arrays correctly if all are alike."""
     return (
         ndim == 1
         and kind is np.ndarray
@@ -629,7 +638,7 @@ def _kind_of_dtype(dtype: np.dtype[Any]) -> str:
 
 
 def _to_arrow_value(value: Any, arrow: pa.DataType) -> Any:
-    """Return a value of Python or pandas that Arrow converts rightly."""
+    """Return a value in a form that Arrow converts correctly."""
     if is_.is_map(arrow):
         return None if _is_missing(value) else _to_pairs(value, arrow)
     if isinstance(value, uuid.UUID):
@@ -663,7 +672,7 @@ def _to_flat_value(value: Any, arrow: pa.DataType) -> Any:
 
 
 def _to_pairs(value: Any, arrow: pa.DataType) -> list[Any]:
-    """Return the pairs of a map; Arrow ends the process if one of them is missing."""
+    """Return the pairs of a map. Arrow aborts the process on a missing pair."""
     if isinstance(value, dict):
         value = value.items()
     elif not isinstance(value, list | tuple | np.ndarray):
@@ -680,7 +689,7 @@ def _to_pairs(value: Any, arrow: pa.DataType) -> list[Any]:
 
 
 def _to_items(array: _Objects, item: pa.DataType) -> Any:
-    """Return the items of an array, None for those that are masked."""
+    """Return an array's items, with None for masked ones."""
     kind = array.dtype.kind
     if kind == "O":
         mask = np.zeros(len(array), bool)
@@ -702,8 +711,8 @@ def _to_items(array: _Objects, item: pa.DataType) -> Any:
 
 
 def _count(moments: np.ndarray[Any, Any], arrow: pa.DataType) -> np.ndarray[Any, Any]:
-    """Count moments or durations in the units of a type."""
-    # of missing values among others
+    """Convert moments or durations to numbers of a type's unit, or raise."""
+    # no unit: the type of missing values is not temporal
     own = np.datetime_data(moments.dtype)[0]
     unit = "D" if is_.is_date(arrow) else getattr(arrow, "unit", own)
     counted = moments.astype(f"{moments.dtype.kind}8[{unit}]")

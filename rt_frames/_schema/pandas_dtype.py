@@ -1,4 +1,4 @@
-"""A pandas dtype → the Arrow type that a column of it is sent in."""
+"""A pandas dtype → the Arrow type in which its columns are sent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CATEGORIES_ADVICE = f"make its categories of one plain kind, for example with .
 
 
 def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.DataType:
-    """Return the Arrow type, or the error for one that cannot be sent."""
+    """Return the Arrow type of a dtype, or raise if the dtype cannot be sent."""
     if isinstance(dtype, type):
         dtype = _instance(dtype, path)
     if isinstance(dtype, pd.ArrowDtype):
@@ -51,7 +51,7 @@ def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.D
     if isinstance(dtype, pd.CategoricalDtype):
         return _from_categories(dtype, path)
     library = _library(type(dtype))
-    # boolean, Int64 and so on; the data of other libraries' dtypes are unknown
+    # "boolean", "Int64" and so on; other libraries may use numpy_dtype otherwise
     numpy_dtype = getattr(dtype, "numpy_dtype", None)
     if library == "pandas" and numpy_dtype is not None:
         return from_numpy(numpy_dtype, path)
@@ -67,7 +67,7 @@ def _library(kind: type) -> str:
 
 
 def _instance(kind: type[ExtensionDtype], path: str) -> ExtensionDtype:
-    """Make what a class of pandas stands for that needs no parameters."""
+    """Return the dtype of a class that needs no parameters."""
     if _library(kind) == "pandas":
         with contextlib.suppress(TypeError):
             return kind()
@@ -90,7 +90,7 @@ def _from_categories(dtype: pd.CategoricalDtype, path: str) -> pa.DataType:
         return categorical_type(from_pandas(values, path))
     if values != np.dtype(object):
         return categorical_type(from_numpy(values, path))
-    # mixed kinds would be guessed, and a dictionary of lists cannot be decoded
+    # Arrow would guess mixed kinds, and cannot decode a dictionary of lists
     with contextlib.suppress(UnsupportedTypeError):
         arrow = infer(path, dtype.categories.to_numpy(dtype=object)).arrow
         if not pa.types.is_nested(arrow):

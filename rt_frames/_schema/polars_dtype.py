@@ -1,4 +1,4 @@
-"""A Polars dtype → the Arrow type that a column of it is sent in."""
+"""A Polars dtype → the Arrow type in which its columns are sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from polars.datatypes import DataTypeClass
 from rt_frames._names import join_path
 from rt_frames._schema.portable import categorical_type, check_level, unsupported
 
-# only in later releases
+# only in later releases of Polars
 _FLOAT16 = getattr(pl, "Float16", ())
 _EXTENSION = getattr(pl, "BaseExtension", ())
 _MAP = getattr(pl, "Map", ())
@@ -58,7 +58,7 @@ _ADVICE = {
 def from_polars(
     dtype: pl.DataType | DataTypeClass, path: str, level: int = 0
 ) -> pa.DataType:
-    """Return the Arrow type, or the error for one that cannot be sent."""
+    """Return the Arrow type of a dtype, or raise if the dtype cannot be sent."""
     check_level(path, level)
     kind: Any = dtype if isinstance(dtype, DataTypeClass) else type(dtype)
     if kind in _FLAT:
@@ -70,7 +70,7 @@ def from_polars(
     if isinstance(dtype, pl.Duration):
         return pa.duration(dtype.time_unit)
     if isinstance(dtype, pl.Decimal):
-        # Polars tells it as late as with values
+        # Polars refuses such a precision only in a column with values
         if not 0 < dtype.precision <= 38:
             advice = "pass pl.Decimal of 1 to 38 digits, or pyarrow.decimal256"
             raise unsupported(path, f"Polars' {dtype}", advice)
@@ -94,7 +94,7 @@ def _from_extension(dtype: Any, path: str, level: int) -> pa.DataType:
 
 
 def _instance(kind: type[pl.DataType], path: str) -> pl.DataType:
-    """Make what a class of Polars stands for that needs no parameters."""
+    """Return the dtype of a class that needs no parameters."""
     is_own = kind.__module__.startswith("polars.") and not issubclass(kind, _EXTENSION)
     if is_own and kind not in _EXAMPLES:
         return kind()

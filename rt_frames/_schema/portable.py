@@ -48,13 +48,13 @@ _CODED = (
     types.is_binary,
     types.is_large_binary,
 )
-# pyarrow knows two of the kinds only by number
+# two of the kinds have no class in pyarrow, only a number
 _INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)
 
-# what conversions of values raise
+# errors that conversions of values raise
 CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
-# .astype(str) of older pandas turns missing values into text, too
+# not .astype(str), which in older pandas turns missing values into text
 TO_TEXT = 'map(str, na_action="ignore")'
 # advice for columns whose type cannot be sent
 ADVICE = {
@@ -63,7 +63,7 @@ ADVICE = {
     "pyarrow.dictionary(pyarrow.int32(), pyarrow.large_string())",
     "complex": "make two columns, of .to_numpy().real and .to_numpy().imag",
 }
-# by the Arrow names of pandas' extension types
+# pandas' extension types by their Arrow names
 PANDAS_ADVICE = {
     "pandas.period": f"convert it with .dt.to_timestamp(), or .{TO_TEXT}",
     "pandas.interval": f"make two columns of it, .array.left and .array.right, or use .{TO_TEXT}",
@@ -71,13 +71,13 @@ PANDAS_ADVICE = {
 
 
 def unsupported(path: str, what: Any, advice: str) -> UnsupportedTypeError:
-    """Make the error for a type that cannot be sent, with its column and the cure."""
+    """Return the error for a type that cannot be sent."""
     column = f"column {path!r}: " if path else ""
     return UnsupportedTypeError(f"{column}{what} cannot be sent; {advice}")
 
 
 def zone_name(zone: Any, path: str, advice: str) -> str:
-    """Return Arrow's name of a time zone; raise if that name has other offsets."""
+    """Return Arrow's name of a time zone, or raise if that name has other offsets."""
     winter_and_summer = (1735689600, 1751328000)
     with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):
         arrow = pa.timestamp("s", zone)
@@ -95,7 +95,7 @@ def check_level(path: str, level: int) -> None:
 
 
 def is_plain(schema: pa.Schema) -> bool:
-    """Return whether all columns are portable as they are and may be null."""
+    """Return whether all columns are nullable and portable as they are."""
     try:
         return all(
             f.type.id in _PORTABLE_IDS and f.nullable and not f.metadata for f in schema
@@ -106,7 +106,7 @@ def is_plain(schema: pa.Schema) -> bool:
 
 
 def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataType:
-    """Return the form of an Arrow type that is sent, or raise; errors name the path."""
+    """Return the portable form of an Arrow type. Errors name the ``path``."""
     check_level(path, level)
     if arrow.id in _PORTABLE_IDS:
         return arrow
@@ -131,10 +131,10 @@ def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataTy
 
 
 def _portable_dictionary(value: pa.DataType) -> pa.DataType:
-    """Return the type in which categories are sent.
+    """Return the dictionary type of values, or their own type if it has none.
 
-    The engine keeps no other dictionaries, and floats that are equal, 0.0 and -0.0, may
-    differ.
+    The engine stores no other dictionaries. Nor would floats be safe in one: 0.0 and
+    -0.0 are equal, but differ.
     """
     if any(test(value) for test in _CODED):
         return pa.dictionary(pa.int32(), value)
@@ -145,7 +145,7 @@ def _portable_nested(arrow: pa.DataType, path: str, level: int) -> pa.DataType:
     if types.is_union(arrow):
         advice = "make one column of each of its types"
         raise unsupported(path, f"Arrow's {arrow}", advice)
-    # DuckDB's arrays have unnamed items, which cannot be renamed
+    # the items of DuckDB's arrays have no name, and cannot be renamed
     unnamed = "" if types.is_struct(arrow) else "item"
     if types.is_map(arrow):
         unnamed = ""
@@ -156,7 +156,7 @@ def _portable_nested(arrow: pa.DataType, path: str, level: int) -> pa.DataType:
 
     def portable_field(field: pa.Field) -> pa.Field:
         inside = to_portable(field.type, join_path(path, field.name), level)
-        # of whose items the engine keeps the type alone
+        # the engine keeps only the type of their items
         if types.is_fixed_size_list(arrow):
             return pa.field("item", inside)
         nullable = field.nullable or types.is_null(inside)
@@ -180,7 +180,7 @@ def _portable_extension(
 
 
 def categorical_type(value: pa.DataType) -> pa.DataType:
-    """Return the one type of categories in both libraries, or that of their values."""
+    """Return the type in which categories of pandas or Polars are sent."""
     if types.is_string(value) or types.is_large_string(value):
         return pa.dictionary(pa.int32(), pa.large_string())
     if types.is_integer(value):
