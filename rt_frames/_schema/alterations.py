@@ -76,7 +76,7 @@ class Alteration:
             )
         if rename is None and self.data_type is None and nullable is None:
             raise ValueError(
-                f"the alteration of {path!r} changes nothing; give rename, data_type or nullable"
+                f"the alteration of {path!r} changes nothing; pass rename, data_type or nullable"
             )
         if rename is not None:
             if not isinstance(rename, str) or not rename:
@@ -85,11 +85,11 @@ class Alteration:
                 )
             if "." in rename or has_control_characters(rename):
                 raise ValueError(
-                    f"rename: the new name of {path!r} cannot contain dots or control characters"
+                    f"rename: the new name of {path!r} must not contain dots or control characters, got {show_value(rename)}"
                 )
             if rename == path.rpartition(".")[2]:
                 raise ValueError(
-                    f"rename: {rename!r} is the name already; leave the rename out"
+                    f"rename: column {path!r} is named {rename!r} already; leave it out"
                 )
         if nullable is not None and not isinstance(nullable, bool):
             raise ValueError(
@@ -284,7 +284,7 @@ class AlterationPlan(tuple[Alteration, ...]):
         _check_one_kind(self)
         if len(self.added):
             raise ValueError(
-                "this plan adds columns, which are sent as an Arrow schema: plan.added"
+                "this plan adds columns, which are sent as an Arrow schema, not as JSON; use plan.added"
             )
         if self.dropped:
             return {"columns": list(self.dropped)}
@@ -349,18 +349,18 @@ class AlterationPlan(tuple[Alteration, ...]):
                 marked[number] = "refused"
             elif one.loss:
                 marked[number] = "lossy"
-        rows += [(field.name, "", "", str(field.type), "adds") for field in self.added]
+        rows += [(field.name, "", "", str(field.type), "add") for field in self.added]
         for name in self.dropped:
-            marked[len(rows)] = "drops"
-            rows.append((name, "", "", "", "drops"))
+            marked[len(rows)] = "drop"
+            rows.append((name, "", "", "", "drop"))
         notes = [note for word, note in _NOTES.items() if word in marked.values()]
         if reason := self._split_reason:
             requests = [
                 ", ".join(one.path for one in part[:10])
                 for part in AlterationPlan(self).requests()
             ]
-            advice = f"Send two, as plan.requests() and rt-frames alter make them: {'; then '.join(requests)}."
-            notes.append(f"The embedded engine refuses: {reason}. {advice}")
+            advice = f"Send two, as plan.requests() and rt-frames alter do: {'; then '.join(requests)}."
+            notes.append(f"The embedded engine refuses the plan: {reason}. {advice}")
         notes += self._left_alone()
         counts = {
             "alteration": len(self),
@@ -369,18 +369,18 @@ class AlterationPlan(tuple[Alteration, ...]):
         }
         parts = [count(number, noun) for noun, number in counts.items() if number]
         title = f"AlterationPlan: {', '.join(parts)}"
-        head = ("path", "new name", "before", "after", "what")
+        head = ("path", "new name", "before", "after", "changes")
         return Listing(title, head, rows, notes, marked)
 
 
 # notes below a plan, by the mark of a change
 _NOTES = {
-    "lossy": "lossy: stored values may change; alter_table asks for lossy=True, rt-frames alter for --lossy.",
+    "lossy": "lossy: stored values may change; pass lossy=True to alter_table, --lossy to rt-frames alter.",
     "refused": (
-        "refused: the engine cannot do it; alter_table(…, rewrite=True), or rt-frames alter --rewrite, reads all rows, "
-        "casts them exactly and replaces them, where the service can read and replace."
+        "refused: the engine cannot make the change; alter_table(…, rewrite=True), or rt-frames alter --rewrite, "
+        "reads all rows, casts them exactly and replaces them, if the service can read and replace."
     ),
-    "drops": "drops: the values of these columns are gone.",
+    "drop": "drop: the values of these columns are lost.",
 }
 _NULLS = {True: "nullable", False: "not null"}
 
@@ -390,12 +390,12 @@ def _row(one: Alteration) -> tuple[str, ...]:
     after = []
     actions = []
     if one.rename is not None:
-        actions.append("renames")
+        actions.append("rename")
     if one.data_type is not None:
-        actions.append("casts")
+        actions.append("cast")
         after.append(str(one.data_type))
     if one.nullable is not None:
-        actions.append("changes nullability")
+        actions.append("nullable")
         after.append(_NULLS[one.nullable])
     what = ", ".join(actions)
     if one.refused:
@@ -416,20 +416,20 @@ def check_values_kept(
     lost = []
     for one in plan:
         if one.refused:
-            refused.append(f"{one}: {one.refused}")
+            refused.append(f"{one} ({one.refused})")
         if one.loss:
-            lost.append(f"{one.path}: {one.loss}")
+            lost.append(f"{one.path!r} ({one.loss})")
         elif one.data_type is not None and one.before is None:
-            lost.append(f"{one.path}: its type so far is not known")
+            lost.append(f"{one.path!r} (its type before is unknown)")
     if refused:
         other = instead()
         text = (
-            f"nothing was sent; the engine refuses {list_some(refused)}; {other.text}"
+            f"the engine refuses {list_some(refused)}; nothing was sent; {other.text}"
         )
         raise AlterationError(Message(text, other.hint, **other.options))
     if lost and not lossy:
-        text = f"nothing was sent, as stored values may change; {list_some(lost)}"
-        raise AlterationError(Message(text, "pass {} to cast them anyway", lossy=True))
+        text = f"casts may change stored values of {list_some(lost)}; nothing was sent"
+        raise AlterationError(Message(text, "pass {} to cast anyway", lossy=True))
 
 
 def by_kind(plan: AlterationPlan) -> list[AlterationPlan]:
@@ -456,8 +456,8 @@ def describe_changes(plan: AlterationPlan) -> list[str]:
 def _check_one_kind(plan: AlterationPlan) -> None:
     if len(by_kind(plan)) > 1:
         raise ValueError(
-            "this plan changes, adds or drops columns, which no single request does; "
-            "send each of plan.requests()"
+            "this plan needs several requests, as changes, added and dropped columns "
+            "are one each; send each of plan.requests()"
         )
 
 
@@ -485,15 +485,17 @@ def as_plan(
         one if isinstance(one, Alteration) else _from_dict(one) for one in alterations
     )
     if not plan and not is_body:
-        raise ValueError("alterations: the list is empty, there is nothing to send")
+        raise ValueError("alterations: the list is empty; pass at least one alteration")
     _check_paths(plan)
     return plan
 
 
 def _check_paths(plan: AlterationPlan) -> None:
     if twice := duplicates(one.path for one in plan):
-        text = f"alterations: {list_names(twice)} occur more than once"
-        raise ValueError(f"{text}; put what changes in a column into one alteration")
+        raise ValueError(
+            f"alterations: more than one for {list_names(twice)}; combine the changes of "
+            "a column into one alteration"
+        )
 
 
 def _from_dict(given: Any) -> Alteration:
@@ -502,12 +504,13 @@ def _from_dict(given: Any) -> Alteration:
             f"alterations: expected an Alteration or a dict, got {type(given).__name__}"
         )
     unknown = sorted(map(str, set(given) - set(_SENT)))
-    fault = "" if "path" in given else "needs a path"
+    fault = "" if "path" in given else "there is no 'path'"
     if unknown:
-        fault = f"has unknown {list_names(unknown)}"
+        fault = f"unknown {list_names(unknown)}"
     if fault:
         shown = show_value(dict(given), 200)
         raise ValueError(
-            f"alterations: {shown} {fault}; an alteration has {', '.join(_SENT)}"
+            f"alterations: {fault} in {shown}; pass 'path' and any of 'rename', "
+            "'data_type', 'nullable'"
         )
     return Alteration(**given)

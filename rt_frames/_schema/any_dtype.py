@@ -20,10 +20,16 @@ import pyarrow as pa
 
 from rt_frames._schema.data_type import INTEGERS, arrow_type, to_data_type
 from rt_frames._schema.numpy_dtype import from_numpy
-from rt_frames._schema.portable import ADVICE, to_portable, unsupported
+from rt_frames._schema.portable import (
+    COMPLEX_ADVICE,
+    UNTYPED,
+    to_portable,
+    unsupported,
+    untyped,
+)
 from rt_frames._text import show_value
 
-_EXAMPLES = 'for example "int64", "float32", "large_string", "Int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)"'
+_EXAMPLES = 'pass a dtype such as "int64", "float32", "large_string", "Int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)"'
 # names of types in databases and in everyday speech → names that are known here
 _MEANT = {
     **dict.fromkeys(("text", "varchar", "char"), "large_string"),
@@ -61,10 +67,9 @@ _PYTHON: dict[Any, pa.DataType] = {
 }
 _PYTHON_ADVICE: dict[Any, str] = {
     decimal.Decimal: "it has no precision; pass pyarrow.decimal128(10, 2), or pl.Decimal(10, 2)",
-    object: ADVICE["object"],
-    complex: ADVICE["complex"],
-    list: "pass a dtype with what it holds, for example pyarrow.list_(pyarrow.int64()) or pl.List(pl.Int64)",
-    dict: 'pass a dtype with its fields, for example pl.Struct({"x": pl.Int64}) or the pyarrow.struct(...) of them',
+    complex: COMPLEX_ADVICE,
+    list: "pass a dtype with the type of its items, for example pyarrow.list_(pyarrow.int64()) or pl.List(pl.Int64)",
+    dict: 'pass a dtype with its fields, for example pl.Struct({"x": pl.Int64}) or pyarrow.struct({"x": pyarrow.int64()})',
 }
 
 
@@ -134,7 +139,9 @@ def _convert(dtype: Any, path: str) -> pa.DataType:
     for python, arrow in _PYTHON.items():
         if dtype is python:
             return arrow
-    raise unsupported(path, f"{show_value(dtype)} as a dtype", _advice(dtype))
+    if dtype is object:
+        raise untyped(path, "the dtype object", "object")
+    raise unsupported(path, f"the dtype {show_value(dtype)}", _advice(dtype))
 
 
 def _advice(dtype: Any) -> str:
@@ -142,7 +149,7 @@ def _advice(dtype: Any) -> str:
     for python, advice in _PYTHON_ADVICE.items():
         if origin is python:
             return advice
-    return f"pass a dtype, {_EXAMPLES}"
+    return _EXAMPLES
 
 
 def _is_a(dtype: Any, module: str, name: str) -> bool:
@@ -161,8 +168,10 @@ def _parse(text: str, path: str) -> Any:
         raise ValueError(
             'dtype "float" is 64 bits in pandas and 32 in Arrow; pass "float64" or "float32"'
         )
-    if text in ADVICE:
-        raise unsupported(path, f"dtype {text!r}", ADVICE[text])
+    if text in UNTYPED:
+        raise untyped(path, f"dtype {text!r}", text)
+    if text == "complex":
+        raise unsupported(path, f"dtype {text!r}", COMPLEX_ADVICE)
     name = text.removesuffix("[pyarrow]")
     arrow = _parse_arrow(_OWN_WORDS.get(name, name))
     if arrow is None:
@@ -203,7 +212,7 @@ def _parse_pandas(text: str) -> Any:
             import pandas as pd
 
             return pd.api.types.pandas_dtype(text)
-    raise ValueError(f"dtype {text!r:.80} is not known; {_did_you_mean(text.lower())}")
+    raise ValueError(f"dtype {text!r:.80} is unknown; {_did_you_mean(text.lower())}")
 
 
 def _did_you_mean(text: str) -> str:
@@ -214,5 +223,5 @@ def _did_you_mean(text: str) -> str:
     if word in _MEANT:
         meant = [_MEANT[word]]
     if not meant:
-        return f"pass one, {_EXAMPLES}"
+        return _EXAMPLES
     return f'did you mean "{meant[0]}"?'

@@ -30,6 +30,10 @@ from rt_frames.errors import AlterationError
 
 # more pairs of names would delay the error
 _MAX_COMPARED = 2500
+_EXAMPLES = {
+    "rename": 'a dict such as {"old": "new"}',
+    "nullable": 'a dict such as {"column": False}',
+}
 
 
 def plan(
@@ -87,13 +91,13 @@ def new_columns(columns: Iterable[pa.Field], existing: Iterable[str]) -> pa.Sche
         if name.lower() in by_case:
             raise AlterationError(
                 f"add_columns: {name!r} and the table's {by_case[name.lower()]!r} differ "
-                "by case alone; rename one of them"
+                "only in case; rename one of them"
             )
         if "." in name:
             raise AlterationError(f"add_columns: {name!r} contains a dot; rename it")
         if types.is_null(column.type):
             raise AlterationError(
-                f"add_columns: {name!r} has no values, and so no type; cast it first"
+                f"add_columns: {name!r} has no values, so its type is unknown; cast it first"
             )
         fields.append(column.with_nullable(True))
     return pa.schema(fields)
@@ -112,7 +116,9 @@ def _check_drops(
             f"drop_columns: expected a list of names, got {show_value(drop_columns)}"
         )
     if twice := duplicates(drop_columns):
-        raise ValueError(f"drop_columns: {list_names(twice)} occur more than once")
+        raise ValueError(
+            f"drop_columns: duplicate names: {list_names(twice)}; list each once"
+        )
     drops = []
     for name in drop_columns:
         if not isinstance(name, str) or "." in name:
@@ -121,11 +127,11 @@ def _check_drops(
             )
         if name in after.names:
             raise ValueError(
-                f"drop_columns: the frame has column {name!r}; leave it out of one of them"
+                f"drop_columns: the frame has column {name!r}; leave it out of the frame, or of drop_columns"
             )
         if name in renames:
             raise ValueError(
-                f"drop_columns: {name!r} is to be renamed, too; choose one"
+                f"drop_columns: {name!r} is also in rename; leave it out of one of them"
             )
         if name in before.names:
             drops.append(name)
@@ -164,7 +170,7 @@ def _to_paths_of(
         paths.append(path)
     if twice := duplicates(paths):
         raise AlterationError(
-            f"nullable names one column twice: {list_names(twice)}; leave one out"
+            f"nullable: two paths lead to the same column: {list_names(twice)}; leave one out"
         )
     return open_renames, dict(zip(paths, nullable.values(), strict=True))
 
@@ -189,7 +195,7 @@ def _find_done(
             if path in done or not may_be_done:
                 continue
             if path in new and there not in new:
-                text = f"rename is the wrong way round: {there!r} is the name before, and {path!r} the one after"
+                text = f"rename is the wrong way round: {there!r} is the old name, {path!r} the new one"
                 swapped = {there: path.rpartition(".")[2]}
                 raise AlterationError(Message(text, "pass {}", rename=swapped))
             if stored:
@@ -215,7 +221,7 @@ def check_no_cycle(rename: Mapping[str, str]) -> None:
         if path == start and len(seen) > 1:
             text = f"rename: columns {list_names(seen)} exchange their names, which a second call would undo"
             raise AlterationError(
-                f"{text}; rename one of them to a third name first, in a call of its own"
+                f"{text}; first rename one of them to a third name, in a separate call"
             )
 
 
@@ -224,21 +230,21 @@ def _check_option(option: str, given: Any, kind: type) -> Mapping[str, Any]:
         return {}
     if not isinstance(given, Mapping):
         raise TypeError(
-            f"{option}: expected a dict by path, got {type(given).__name__}"
+            f"{option}: expected {_EXAMPLES[option]}, got {type(given).__name__}"
         )
     for path, value in given.items():
         if not isinstance(path, str) or not isinstance(value, kind):
             raise TypeError(
-                f"{option}: expected {{path: {kind.__name__}}}, got {{{path!r:.100}: {value!r:.100}}}"
+                f"{option}: expected {_EXAMPLES[option]}, got {{{path!r:.100}: {value!r:.100}}}"
             )
     return given
 
 
-def _check_unique(names: list[str], prefix: str, side: str) -> None:
+def _check_unique(names: list[str], prefix: str, source: str) -> None:
     if twice := duplicates(names):
         paths = list_names(prefix + name for name in twice)
         raise AlterationError(
-            f"columns occur more than once {side}: {paths}; give each a name of its own"
+            f"{source} several columns one name: {paths}; give each its own name"
         )
 
 
@@ -274,7 +280,7 @@ class _Comparison:
                 gone.append(old)
             else:
                 offer = did_you_mean(target, [column.name for column in after])
-                text = f"rename: {path!r} to {target!r}, but after has no column {prefix + target!r}; {offer}"
+                text = f"rename: after has no column {prefix + target!r}, the new name of {path!r}; {offer}"
                 raise AlterationError(text)
         if gone or free:
             self.one_sided.append((prefix, gone, list(free.values())))
@@ -287,9 +293,9 @@ class _Comparison:
         old_names = [column.name for column in before]
         new_names = [column.name for column in after]
         targets = [self.rename.get(prefix + name, name) for name in old_names]
-        _check_unique(old_names, prefix, "before")
-        _check_unique(new_names, prefix, "after")
-        _check_unique(targets, prefix, "before, when renamed")
+        _check_unique(old_names, prefix, "before gives")
+        _check_unique(new_names, prefix, "after gives")
+        _check_unique(targets, prefix, "rename gives")
         return list(zip(before, targets, strict=True))
 
     def _compare_column(
@@ -337,17 +343,17 @@ class _Comparison:
         extension = pa.BaseExtensionType
         has_extension = isinstance(item, extension) or isinstance(new_item, extension)
         if has_extension and not self.is_stored:
-            text = f"column {path!r} is {before} before and {after} after, which the service never casts"
+            text = f"column {path!r}: the service cannot cast {before} to {after}"
             raise AlterationError(f"{text}; keep its type, or create a new table")
         if types.is_null(before):
-            text = f"column {path!r} has no type before, and the service never casts such a column to {after}"
+            text = f"column {path!r} has no type before, so the service cannot cast it to {after}"
             column = path.partition(".")[0]
             raise AlterationError(
                 Message(text, "create a new table with {}", dtypes={column: "…"})
             )
         if types.is_null(after):
             raise AlterationError(
-                f"column {path!r} has no values and no type after; cast it there, before it was {before}"
+                f"column {path!r} has no values after, so its type is unknown; cast it, for example to {before}, its type before"
             )
         return after
 
@@ -380,8 +386,11 @@ class _Comparison:
         """Refuse an option's paths that are not on both sides."""
         for path in paths:
             if path not in self.seen:
+                sides = "before and after"
+                if self.is_stored:
+                    sides = "the table and the frame"
                 raise AlterationError(
-                    f"{option} names {path!r}, but no such column is on both sides; "
+                    f"{option}: {path!r} is not a column of both {sides}; "
                     f"{did_you_mean(path, self.seen)}"
                 )
 
@@ -399,27 +408,27 @@ class _Comparison:
                 pairs.append((prefix + old.name, old, new))
         text = self._describe_sides(gone, come)
         if is_nested:
-            text += "; no field can be added inside a struct"
+            text += "; fields cannot be added to a struct"
         if pairs:
             renames, casts = self._renames_of(pairs)
-            hint = f"if they were renamed, pass {{}}{casts}"
+            hint = f"pass {{}} if they were renamed{casts}"
             if len(pairs) < len(come) and not is_nested:
                 return Message(text, hint, rename=renames, add_columns=True)
             if not is_nested:
-                hint += "; if they are new, add_columns=True (--add-columns)"
+                hint += "; if they are new, pass add_columns=True (--add-columns)"
             return Message(text, hint, rename=renames)
         if is_nested:
             return Message(f"{text}; make the structs alike")
         hint = "pass {} to add them"
         if gone:
-            hint = f"name renamed columns with rename= (--rename), or {hint}"
+            hint = "pass rename= (--rename) for renamed columns, {} for new ones"
         return Message(text, hint, add_columns=True)
 
     def _describe_sides(self, gone: list[str], come: list[str]) -> str:
-        text = "before and after don't have the same columns"
+        text = "before and after have different columns"
         sides = ("before", "after")
         if self.is_stored:
-            text = "the table and the frame don't have the same columns"
+            text = "the table and the frame have different columns"
             sides = ("in the table", "in the frame")
         for side, names in zip(sides, (gone, come), strict=True):
             if names:
@@ -444,8 +453,8 @@ class _Comparison:
 def _dot_error(path: str, rename: str | None) -> AlterationError:
     target = f" to {rename!r}" if rename else ""
     return AlterationError(
-        f"column {path!r} cannot be changed{target}: a dot separates the levels "
-        "of a path, so no path leads to a name with a dot; keep its name and type, or create a new table"
+        f"column {path!r} cannot be changed{target}: dots separate nested fields, so no path leads to a name "
+        "with a dot; keep its name and type, or create a new table"
     )
 
 

@@ -22,13 +22,12 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._names import join_path
-from rt_frames._text import show_value
+from rt_frames._text import shorten, show_value
 from rt_frames.errors import UnsupportedTypeError
 
 # levels of nesting, of which a map has two: half of Arrow's limit, so that a service
 # can wrap a column
 MAX_LEVELS = 32
-TOO_DEEP = f"a type nested more than {MAX_LEVELS} levels deep"
 
 # types around a field, outermost first
 Parents = tuple[pa.DataType, ...]
@@ -174,7 +173,7 @@ def to_data_type(
     Maps raise unless ``maps``: services describe them, but cast nothing to them.
     """
     if level > MAX_LEVELS:
-        raise _no_name(TOO_DEEP, path)
+        raise too_deep(path)
     if isinstance(arrow, pa.BaseExtensionType):
         return to_data_type(arrow.storage_type, path, level + 1, maps=maps)
     if types.is_fixed_size_binary(arrow):
@@ -210,13 +209,22 @@ def _to_name(arrow: pa.DataType, path: str) -> str:
             return f"dict:{value['type']}:{_NAMES[arrow.index_type]}:false"
     elif name := _NAMES.get(arrow):
         return name
-    raise _no_name(f"Arrow's {arrow}", path)
+    raise UnsupportedTypeError(
+        f"{column_prefix(path)}the service has no data_type for Arrow's {arrow}; cast it first"
+    )
 
 
-def _no_name(what: str, path: str) -> UnsupportedTypeError:
-    column = f"column {path!r}: " if path else ""
+def column_prefix(path: str) -> str:
+    """Return the start of a message about a column, empty without a path."""
+    return f"column {path!r}: " if path else ""
+
+
+def too_deep(path: str) -> UnsupportedTypeError:
+    """Return the error for a type of too many levels."""
+    # each level adds to the path
+    subject = f"column {shorten(path, 60)!r}" if path else "the type"
     return UnsupportedTypeError(
-        f"{column}the service has no data_type for {what}; cast it first"
+        f"{subject} is nested more than {MAX_LEVELS} levels deep; flatten it first"
     )
 
 
@@ -285,7 +293,8 @@ def _parse_metadata(described: Mapping[str, Any]) -> dict[str, str]:
 
 def _parse(spec: Any, at: str, level: int) -> pa.DataType:
     if level > MAX_LEVELS:
-        raise UnsupportedTypeError(f"{at}: {TOO_DEEP} cannot be sent; flatten it first")
+        root = at.partition(".")[0]
+        raise UnsupportedTypeError(f"{root}: {too_deep('')}")
     if not isinstance(spec, Mapping) or not isinstance(spec.get("type"), str):
         raise ValueError(
             f'{at}: expected an object with a "type", such as {{"type": "int64"}}, got {show_value(spec)}'
@@ -299,11 +308,11 @@ def _parse(spec: Any, at: str, level: int) -> pa.DataType:
     if name == "map" and has_fields:
         return _parse_list(spec, at, level)
     if has_fields:
-        raise ValueError(f'{at}.fields: a "{name:.80}" has no fields')
+        raise ValueError(f'{at}.fields: "{name:.80}" takes no fields; leave them out')
     if name == "fixed_size_binary":
         return pa.binary(_parse_length(spec, at))
     if spec.get("length") is not None:
-        raise ValueError(f'{at}.length: a "{name:.80}" has no length')
+        raise ValueError(f'{at}.length: "{name:.80}" takes no length; leave it out')
     return _parse_name(name, f"{at}.type")
 
 
@@ -318,7 +327,7 @@ def _parse_list(spec: Mapping[str, Any], at: str, level: int) -> pa.DataType:
     fields = _parse_fields(spec, at, level)
     if len(fields) != 1:
         raise ValueError(
-            f"{at}.fields: a {name} has exactly one field, its item; got {len(fields)}"
+            f"{at}.fields: a {name} needs exactly one field, its item, got {len(fields)}"
         )
     (item,) = fields
     if name == "fixed_size_list":
@@ -330,7 +339,7 @@ def _parse_list(spec: Mapping[str, Any], at: str, level: int) -> pa.DataType:
     parts = child_fields(item.type)
     if not types.is_struct(item.type) or len(parts) != 2 or parts[0].nullable:
         raise ValueError(
-            f"{at}.fields: the item of a map is a struct of its keys, which are not null, and values"
+            f"{at}.fields: the item of a map must be a struct of two fields, its keys, not nullable, and its values"
         )
     return pa.map_(*parts)
 
@@ -343,15 +352,14 @@ def _parse_length(spec: Mapping[str, Any], at: str) -> int:
         or not 0 <= length < 2**31
     ):
         raise ValueError(
-            f'{at}.length: a {spec["type"]} needs a "length", a whole number; got {show_value(length)}'
+            f"{at}.length: a {spec['type']} needs a length from 0 to {2**31 - 1}, got {show_value(length)}"
         )
     return length
 
 
 def _parse_fields(spec: Mapping[str, Any], at: str, level: int) -> list[pa.Field]:
     parsed = []
-    needed = f"an array, which a {spec['type']} needs"
-    children = _expect(list, spec.get("fields"), f"{at}.fields", needed)
+    children = _expect(list, spec.get("fields"), f"{at}.fields", "an array of fields")
     for i, child in enumerate(children):
         here = f"{at}.fields[{i}]"
         _expect(Mapping, child, here, 'an object with "name", "type" and "nullable"')
@@ -361,7 +369,7 @@ def _parse_fields(spec: Mapping[str, Any], at: str, level: int) -> list[pa.Field
         )
         arrow = _parse(child.get("type"), f"{here}.type", level + 1)
         if types.is_null(arrow) and not nullable:
-            raise ValueError(f"{here}.nullable: a null type is always nullable")
+            raise ValueError(f"{here}.nullable: a field of type null must be nullable")
         try:
             parsed.append(pa.field(name, arrow, nullable, _parse_metadata(child)))
         except UnicodeError as error:
@@ -386,6 +394,6 @@ def _parse_name(name: str, at: str) -> pa.DataType:
             value = _parse_name(match[1], at)
             return pa.dictionary(codes, value, ordered=match[3] == "true")
     raise ValueError(
-        f"{at}: unknown type {name!r:.80}; names look like int64, double, large_string, timestamp:us:UTC, "
+        f"{at}: unknown type {name!r:.80}; pass a name such as int64, double, large_string, timestamp:us:UTC, "
         "decimal:128:10:2, dict:large_string:int32:false"
     )

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rt_frames._schema.portable import ADVICE, unsupported
+from rt_frames._schema.portable import COMPLEX_ADVICE, unsupported, untyped
 
 _ADVICE = {
-    "O": ADVICE["object"],
-    "V": "make a column of each of its fields",
-    "c": ADVICE["complex"],
+    "V": "make one column of each of its fields",
+    "c": COMPLEX_ADVICE,
     "f": "cast it to float64",
     "m": "use a unit of s, ms, us or ns",
     "M": "use a unit of s, ms, us or ns",
@@ -38,6 +37,8 @@ def from_numpy(dtype: np.dtype[Any] | type[np.generic], path: str) -> pa.DataTyp
             return pa.timestamp(unit) if dtype.kind == "M" else pa.duration(unit)
         if (dtype.kind, count, unit) == ("M", 1, "D"):
             return pa.date32()
+    if dtype.kind == "O":
+        raise untyped(path, "NumPy's object", "object")
     raise unsupported(
         path, f"NumPy's {dtype!s:.80}", _ADVICE.get(dtype.kind, "convert it first")
     )

@@ -179,6 +179,14 @@ class _Cells(NamedTuple):
     dtypes: set[np.dtype[Any]]
 
 
+class _Leaf(NamedTuple):
+    """A value at a place, with its row and kind."""
+
+    row: int
+    value: Any
+    kind: str
+
+
 class _TypeInference:
     """The inference of one column's type."""
 
@@ -194,7 +202,7 @@ class _TypeInference:
         """Return the type of one place, from its values and its typed arrays."""
         if len(steps) > MAX_DEPTH:
             raise UnsupportedTypeError(
-                f"column {self._column!r} is nested over {MAX_DEPTH} levels deep; flatten it"
+                f"column {self._column!r} is nested more than {MAX_DEPTH} levels deep; flatten it first"
             )
         cells = self._present_cells(values, arrays, steps)
         kinds = _kinds(cells)
@@ -243,7 +251,7 @@ class _TypeInference:
         if kind.startswith(_AWARE):
             return self._infer_aware(cells)
         if kind == "time" and any(value.tzinfo for value in cells.values):
-            text = "a time of day with a zone; remove the zone"
+            text = "has a time zone, which a time column cannot store; remove the zone"
             raise self._refused(steps, lambda v: v.tzinfo is not None, text)
         if kind in _FLAT:
             return _FLAT[kind]
@@ -272,26 +280,28 @@ class _TypeInference:
         if least >= 0 and most < 2**64:
             return pa.uint64()
         high = 2**63 if least < 0 else 2**64
-        text = "a whole number that does not fit into 64 bits together with the others; make them text"
+        text = "does not fit into 64 bits with the column's other values; convert the column to text"
         raise self._refused(cells.steps, lambda v: not -(2**63) <= v < high, text)
 
     def _infer_other(self, kind: str, cells: _Cells) -> pa.DataType:
         """Return Arrow's inference for decimals and kinds that are not known here."""
         values = cells.values
         if kind == "Decimal" and any(value.is_infinite() for value in values):
-            text = "infinite, which no decimal type holds; replace it, for example with None"
+            text = "is infinite, which a decimal column cannot store; replace it, for example with None"
             raise self._refused(cells.steps, lambda v: v.is_infinite(), text)
-        reason = "make text of them"
+        reason = ""
         if values and kind != "UUID" and not kind.startswith("NumPy's"):
             try:
                 inferred = pa.infer_type(values, from_pandas=True)
                 if not is_.is_nested(inferred):
                     return inferred
             except CONVERSION_ERRORS as error:
-                reason = str(error)[:200]
+                # of other kinds, Arrow says no more than this error
+                if kind == "Decimal":
+                    reason = f" ({str(error)[:200]})"
         raise UnsupportedTypeError(
-            f"column {self._column!r} holds {kind} values{self._place(cells.steps)} for which Arrow has no type ({reason}); "
-            "convert them first"
+            f"column {self._column!r} holds {kind} values{self._place(cells.steps)}, for which Arrow has no type{reason}; "
+            "convert them first, for example to text"
         )
 
     def _infer_items(self, cells: _Cells) -> pa.DataType:
@@ -316,7 +326,7 @@ class _TypeInference:
         arrays = [value for value in values if isinstance(value, np.ndarray)]
         for dtype, ndim, kind in {(a.dtype, a.ndim, type(a)) for a in arrays}:
             if ndim == 0:
-                text = "an array without a dimension; take its item"
+                text = "is a 0-dimensional array; use its .item()"
                 raise self._refused(steps, lambda v: np.ndim(v) == 0, text)
             if not _is_arrows(dtype, ndim, kind):
                 self.arrow_converts = False
@@ -328,7 +338,7 @@ class _TypeInference:
         names = dict.fromkeys(present[0] if alike else _flat(present))
         for name in names:
             if not _is_field_name(name):
-                text = f"a dict with the key {name!r:.80}; a field's name is text without control characters; rename it"
+                text = f"has the key {name!r:.80}, but a field's name must be text without control characters; rename it"
                 raise self._refused(steps, lambda v, odd=name: odd in v, text)
         fields = []
         for name in names:
@@ -353,7 +363,7 @@ class _TypeInference:
         try:
             missing = pd.isna(array)
         except ArithmeticError:
-            text = "a signalling NaN; replace it, for example with None"
+            text = "is a signalling NaN; replace it, for example with None"
             raise self._refused(
                 steps, lambda v: isinstance(v, decimal.Decimal) and v.is_snan(), text
             ) from None
@@ -374,8 +384,8 @@ class _TypeInference:
         self.arrow_converts = False
         if any(map(_is_inexact, itertools.chain(values, *arrays))):
             text = (
-                "a whole number that no float holds exactly, and other values are floats; to keep them, "
-                f"make them all text, for example with df[{self._column!r}].{TO_TEXT}"
+                "has no exact float, and the column also holds floats; convert it to text, "
+                f"for example with df[{self._column!r}].{TO_TEXT}"
             )
             raise self._refused(cells.steps, _is_inexact, text)
 
@@ -407,7 +417,7 @@ class _TypeInference:
                 if _HIDDEN_DURATIONS or not fits:
                     self.arrow_converts = False
             elif any(map(_is_beyond_python, ends)):
-                text = "a moment beyond the years 1 to 9999; make a datetime64 column of them"
+                text = "is beyond the years 1 to 9999; convert the column to datetime64"
                 raise self._refused(steps, _is_beyond_python, text)
         name = "nanoseconds" if is_duration else "nanosecond"
         return "ns" in units and any(map(operator.attrgetter(name), found))
@@ -431,10 +441,8 @@ class _TypeInference:
         for row, value in self._leaves(steps):
             if not _is_missing(value) and test(value):
                 where = f"column {self._column!r}, row {row}{self._place(steps)}"
-                return UnsupportedTypeError(
-                    f"{where}: {show_value(value, 60)} is {text}"
-                )
-        return UnsupportedTypeError(f"column {self._column!r}: {text}")
+                return UnsupportedTypeError(f"{where}: {show_value(value, 60)} {text}")
+        return UnsupportedTypeError(f"column {self._column!r}: a value {text}")
 
     def _mixed(self, steps: _Steps) -> UnsupportedTypeError:
         """Return the error that names the first value of another kind."""
@@ -442,32 +450,33 @@ class _TypeInference:
         # missing values have a kind only if NumPy gave them a dtype
         typed = []
         for row, value in self._leaves(steps):
-            leaf = (row, value, _kind(value))
+            leaf = _Leaf(row, value, _kind(value))
             is_missing = _is_missing(value)
             if not is_missing:
                 present.append(leaf)
             if not is_missing or isinstance(value, np.generic):
                 typed.append(leaf)
-        first, (row, other, kind) = _first_unlike(present) or _first_unlike(typed)
-        example = ""
+        first, other = _first_unlike(present) or _first_unlike(typed)
+        code = None
         if not steps:
-            values = [value for _, value, _ in present]
+            values = [leaf.value for leaf in present]
             code = _code_for_one_kind(f"df[{self._column!r}]", values)
-            if code:
-                example = f", for example {code}"
+        cure = "convert it to one type"
+        if code:
+            cure = f"convert it to one type, for example with {code}"
         return UnsupportedTypeError(
-            f"column {self._column!r} mixes kinds{self._place(steps)}: its first value is {first}, row {row} is {kind} "
-            f"({show_value(other, 40)}); make it one kind first{example}"
+            f"column {self._column!r} mixes types{self._place(steps)}: {first.kind} in row {first.row}, "
+            f"{other.kind} in row {other.row} ({show_value(other.value, 40)}); {cure}"
         )
 
 
-def _first_unlike(leaves: list[tuple[int, Any, str]]) -> Any:
-    """Return the first kind, and the first leaf of another kind, or None."""
+def _first_unlike(leaves: list[_Leaf]) -> list[_Leaf]:
+    """Return the first leaf and the first of another kind, if there are two kinds."""
     for leaf in leaves:
-        kinds = {leaves[0][2], leaf[2]}
+        kinds = {leaves[0].kind, leaf.kind}
         if len(kinds) > 1 and kinds != {"int", "float"}:
-            return leaves[0][2], leaf
-    return None
+            return [leaves[0], leaf]
+    return []
 
 
 def _code_for_one_kind(column: str, values: list[Any]) -> str | None:
@@ -680,9 +689,7 @@ def _to_pairs(value: Any, arrow: pa.DataType) -> list[Any]:
     pairs = []
     for pair in value:
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise ValueError(
-                "a map is a dict, or a list of tuples of a key and a value"
-            )
+            raise ValueError("a map must be a dict, or a list of (key, value) tuples")
         key = _to_arrow_value(pair[0], arrow.key_type)
         pairs.append((key, _to_arrow_value(pair[1], arrow.item_type)))
     return pairs

@@ -12,12 +12,12 @@ from pandas.api.extensions import ExtensionDtype
 from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.objects import infer
 from rt_frames._schema.portable import (
-    ADVICE,
     PANDAS_ADVICE,
     TO_TEXT,
     categorical_type,
     to_portable,
     unsupported,
+    untyped,
     zone_name,
 )
 from rt_frames._text import show_value
@@ -31,7 +31,7 @@ _ADVICE = {
 }
 
 
-_CATEGORIES_ADVICE = f"make its categories of one plain kind, for example with .cat.rename_categories(str), or use .{TO_TEXT}"
+_CATEGORIES_ADVICE = f"give its categories one simple type, for example with .cat.rename_categories(str), or use .{TO_TEXT}"
 
 
 def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.DataType:
@@ -56,7 +56,7 @@ def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.D
     if library == "pandas" and numpy_dtype is not None:
         return from_numpy(numpy_dtype, path)
     if library == "geopandas":
-        advice = "make bytes of it, with .to_wkb(), or text, with .to_wkt()"
+        advice = "convert it to bytes with .to_wkb(), or to text with .to_wkt()"
         raise unsupported(path, "a geometry", advice)
     advice = next(text for kind, text in _ADVICE.items() if isinstance(dtype, kind))
     raise unsupported(path, f"pandas' {show_value(dtype)}", advice)
@@ -80,9 +80,7 @@ def _instance(kind: type[ExtensionDtype], path: str) -> ExtensionDtype:
 
 def _from_categories(dtype: pd.CategoricalDtype, path: str) -> pa.DataType:
     if dtype.categories is None:
-        raise unsupported(
-            path, "a CategoricalDtype without categories", ADVICE["category"]
-        )
+        raise untyped(path, "a CategoricalDtype without categories", "category")
     values = dtype.categories.dtype
     if isinstance(values, pd.IntervalDtype | pd.PeriodDtype):
         raise unsupported(path, f"a category of {values}", _CATEGORIES_ADVICE)

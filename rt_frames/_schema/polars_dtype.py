@@ -50,7 +50,7 @@ _EXAMPLES = {
 _ADVICE = {
     pl.Int128: "cast it to pl.Int64 or pl.Decimal(38, 0)",
     pl.UInt128: "cast it to pl.UInt64",
-    pl.Object: "make text of its values, with .map_elements(str, return_dtype=pl.String)",
+    pl.Object: "convert its values to text, with .map_elements(str, return_dtype=pl.String)",
     pl.DataType: "cast it to a type that Arrow has, such as pl.String",
 }
 
@@ -89,7 +89,7 @@ def _from_extension(dtype: Any, path: str, level: int) -> pa.DataType:
     if dtype.ext_name() == "arrow.json":
         return pa.json_(from_polars(dtype.ext_storage(), path, level))
     raise unsupported(
-        path, f"Polars' {dtype}", "take what it is made of, with .ext.storage()"
+        path, f"Polars' {dtype}", "convert it to its storage type, with .ext.storage()"
     )
 
 

@@ -22,7 +22,13 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._names import join_path
-from rt_frames._schema.data_type import INTEGERS, MAX_LEVELS, TOO_DEEP, map_fields
+from rt_frames._schema.data_type import (
+    INTEGERS,
+    MAX_LEVELS,
+    column_prefix,
+    map_fields,
+    too_deep,
+)
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
@@ -56,24 +62,31 @@ CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 # not .astype(str), which in older pandas turns missing values into text
 TO_TEXT = 'map(str, na_action="ignore")'
-# advice for columns whose type cannot be sent
-ADVICE = {
-    "object": "its values' type is not known without data; pass that type",
-    "category": "the bare word has no value type; pass a CategoricalDtype or Enum, or for text "
+COMPLEX_ADVICE = "split it into two columns, .to_numpy().real and .to_numpy().imag"
+# advice for dtypes that do not say what type their values have
+UNTYPED = {
+    "object": 'pass that type, such as "large_string"',
+    "category": "pass a CategoricalDtype with categories, an Enum, or for text "
     "pyarrow.dictionary(pyarrow.int32(), pyarrow.large_string())",
-    "complex": "make two columns, of .to_numpy().real and .to_numpy().imag",
 }
 # pandas' extension types by their Arrow names
 PANDAS_ADVICE = {
     "pandas.period": f"convert it with .dt.to_timestamp(), or .{TO_TEXT}",
-    "pandas.interval": f"make two columns of it, .array.left and .array.right, or use .{TO_TEXT}",
+    "pandas.interval": f"split it into two columns, .array.left and .array.right, or use .{TO_TEXT}",
 }
 
 
 def unsupported(path: str, what: Any, advice: str) -> UnsupportedTypeError:
     """Return the error for a type that cannot be sent."""
-    column = f"column {path!r}: " if path else ""
-    return UnsupportedTypeError(f"{column}{what} cannot be sent; {advice}")
+    return UnsupportedTypeError(f"{column_prefix(path)}{what} cannot be sent; {advice}")
+
+
+def untyped(path: str, what: str, kind: str) -> UnsupportedTypeError:
+    """Return the error for a dtype that does not say what type its values have."""
+    return UnsupportedTypeError(
+        f"{column_prefix(path)}{what} does not say what type its values have; "
+        f"{UNTYPED[kind]}"
+    )
 
 
 def zone_name(zone: Any, path: str, advice: str) -> str:
@@ -85,13 +98,13 @@ def zone_name(zone: Any, path: str, advice: str) -> str:
         if all(at.utcoffset() == at.astimezone(zone).utcoffset() for at in named):
             return str(arrow.tz)
     what = f"the time zone {show_value(zone)}"
-    raise unsupported(path, what, f"convert it to one with a name, {advice}")
+    raise unsupported(path, what, f"convert it to a named zone, {advice}")
 
 
 def check_level(path: str, level: int) -> None:
     """Refuse types that are nested too deeply."""
     if level > MAX_LEVELS:
-        raise unsupported(path, TOO_DEEP, "flatten it first")
+        raise too_deep(path)
 
 
 def is_plain(schema: pa.Schema) -> bool:
@@ -152,7 +165,7 @@ def _portable_nested(arrow: pa.DataType, path: str, level: int) -> pa.DataType:
         level += 1
         if types.is_null(to_portable(arrow.key_type, path, level)):
             what = f"Arrow's {arrow}, whose keys have no type,"
-            raise unsupported(path, what, "cast it to a map of keys with one")
+            raise unsupported(path, what, "cast it to a map of another key type")
 
     def portable_field(field: pa.Field) -> pa.Field:
         inside = to_portable(field.type, join_path(path, field.name), level)
