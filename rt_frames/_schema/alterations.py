@@ -18,11 +18,17 @@ from rt_frames._schema.casts import (
     split_reason,
 )
 from rt_frames._schema.data_type import to_data_type
-from rt_frames._text import Message, count, list_names, list_some, show_value
+from rt_frames._text import (
+    MAX_LISTED,
+    Message,
+    count,
+    list_names,
+    list_some,
+    show_value,
+)
 from rt_frames.errors import AlterationError
 
-# keys of an alteration in JSON
-_SENT = ("path", "rename", "data_type", "nullable")
+_JSON_KEYS = {"path", "rename", "data_type", "nullable"}
 
 
 @dataclass(frozen=True)
@@ -68,29 +74,17 @@ class Alteration:
 
     def __post_init__(self) -> None:
         path = self.path
-        rename = self.rename
         nullable = self.nullable
         if not isinstance(path, str) or not path:
             raise ValueError(
                 f"path: expected the name of a column, got {show_value(path)}"
             )
-        if rename is None and self.data_type is None and nullable is None:
+        if self.rename is None and self.data_type is None and nullable is None:
             raise ValueError(
                 f"the alteration of {path!r} changes nothing; pass rename, data_type or nullable"
             )
-        if rename is not None:
-            if not isinstance(rename, str) or not rename:
-                raise ValueError(
-                    f"rename: expected a new name for {path!r}, got {show_value(rename)}"
-                )
-            if "." in rename or has_control_characters(rename):
-                raise ValueError(
-                    f"rename: the new name of {path!r} must not contain dots or control characters, got {show_value(rename)}"
-                )
-            if rename == path.rpartition(".")[2]:
-                raise ValueError(
-                    f"rename: column {path!r} is named {rename!r} already; leave it out"
-                )
+        if self.rename is not None:
+            _check_new_name(self.rename, path)
         if nullable is not None and not isinstance(nullable, bool):
             raise ValueError(
                 f"nullable: expected True or False for {path!r}, got {show_value(nullable)}"
@@ -183,6 +177,21 @@ class Alteration:
         return alteration
 
 
+def _check_new_name(name: Any, path: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise ValueError(
+            f"rename: expected a new name for {path!r}, got {show_value(name)}"
+        )
+    if "." in name or has_control_characters(name):
+        raise ValueError(
+            f"rename: the new name of {path!r} must not contain dots or control characters, got {show_value(name)}"
+        )
+    if name == path.rpartition(".")[2]:
+        raise ValueError(
+            f"rename: column {path!r} is named {name!r} already; leave it out"
+        )
+
+
 class AlterationPlan(tuple[Alteration, ...]):
     """The changes of one table, in the order in which they are sent.
 
@@ -252,13 +261,13 @@ class AlterationPlan(tuple[Alteration, ...]):
     __hash__ = tuple.__hash__
 
     @overload
-    def __getitem__(self, at: SupportsIndex) -> Alteration: ...
+    def __getitem__(self, index: SupportsIndex) -> Alteration: ...
     @overload
-    def __getitem__(self, at: slice) -> AlterationPlan: ...
-    def __getitem__(self, at: SupportsIndex | slice) -> Alteration | AlterationPlan:
-        if isinstance(at, slice):
-            return AlterationPlan(super().__getitem__(at))
-        return super().__getitem__(at)
+    def __getitem__(self, index: slice) -> AlterationPlan: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Alteration | AlterationPlan:
+        if isinstance(index, slice):
+            return AlterationPlan(super().__getitem__(index))
+        return super().__getitem__(index)
 
     def to_json(self) -> dict[str, Any]:
         """Return the body of the plan's only request.
@@ -288,7 +297,7 @@ class AlterationPlan(tuple[Alteration, ...]):
             )
         if self.dropped:
             return {"columns": list(self.dropped)}
-        return {"alterations": [one.to_json() for one in self]}
+        return {"alterations": [alteration.to_json() for alteration in self]}
 
     def requests(self) -> list[AlterationPlan]:
         """Split the plan into plans of one request each.
@@ -305,72 +314,87 @@ class AlterationPlan(tuple[Alteration, ...]):
         >>> import rt_frames as rt
         >>> cast = rt.Alteration("n", data_type="int32")
         >>> plan = rt.AlterationPlan([cast, rt.Alteration("s", nullable=False)])
-        >>> [[one.path for one in part] for part in plan.requests()]
-        [['n'], ['s']]
+        >>> casts, others = plan.requests()
+        >>> others.to_json()
+        {'alterations': [{'path': 's', 'nullable': False}]}
         """
         if self._split_reason is None:
             return by_kind(self)
         casts = []
         others = []
-        for one in self:
-            if one.data_type is not None:
-                casts.append(replace(one, rename=None, nullable=None))
-            if one.rename is not None or one.nullable is not None:
-                others.append(replace(one, data_type=None))
-        return [AlterationPlan(casts), AlterationPlan(others), *by_kind(self)[1:]]
+        for alteration in self:
+            if alteration.data_type is not None:
+                casts.append(replace(alteration, rename=None, nullable=None))
+            if alteration.rename is not None or alteration.nullable is not None:
+                others.append(replace(alteration, data_type=None))
+        _, *added_and_dropped = by_kind(self)
+        return [AlterationPlan(casts), AlterationPlan(others), *added_and_dropped]
 
     @property
     def _split_reason(self) -> str | None:
-        return split_reason(
-            [(one.path, one.rename, one.data_type, one.nullable) for one in self]
-        )
+        changes = []
+        for alteration in self:
+            new = alteration.rename, alteration.data_type, alteration.nullable
+            changes.append((alteration.path, *new))
+        return split_reason(changes)
 
     def __repr__(self) -> str:
         if self:
             return as_text(self._listing())
-        return "; ".join(["AlterationPlan: nothing to alter", *self._left_alone()])
+        return "; ".join(["AlterationPlan: nothing to alter", *self._left_alone_note()])
 
     def _repr_html_(self) -> str:
         if self:
             return as_html(self._listing())
         return f"<p><b>{html.escape(repr(self))}</b></p>"
 
-    def _left_alone(self) -> list[str]:
+    def _left_alone_note(self) -> list[str]:
         if not self.left_alone:
             return []
         return [f"left alone, as only before has them: {list_names(self.left_alone)}"]
 
     def _listing(self) -> Listing:
-        rows = []
-        marked = {}
-        for number, one in enumerate(self):
-            rows.append(_row(one))
-            if one.refused:
-                marked[number] = "refused"
-            elif one.loss:
-                marked[number] = "lossy"
-        rows += [(field.name, "", "", str(field.type), "add") for field in self.added]
-        for name in self.dropped:
-            marked[len(rows)] = "drop"
-            rows.append((name, "", "", "", "drop"))
-        notes = [note for word, note in _NOTES.items() if word in marked.values()]
-        if reason := self._split_reason:
-            requests = [
-                ", ".join(one.path for one in part[:10])
-                for part in AlterationPlan(self).requests()
-            ]
-            advice = f"Send two, as plan.requests() and rt-frames alter do: {'; then '.join(requests)}."
-            notes.append(f"The embedded engine refuses the plan: {reason}. {advice}")
-        notes += self._left_alone()
+        rows = list(map(_row, self))
+        rows += [
+            (column.name, "", "", str(column.type), "add") for column in self.added
+        ]
+        rows += [(name, "", "", "", "drop") for name in self.dropped]
+        head = ("path", "new name", "before", "after", "changes")
+        marks = self._marks()
+        notes = [note for mark, note in _NOTES.items() if mark in marks.values()]
+        notes += self._split_note()
+        notes += self._left_alone_note()
+        return Listing(self._title(), head, rows, notes, marks)
+
+    def _title(self) -> str:
         counts = {
             "alteration": len(self),
             "added column": len(self.added),
             "dropped column": len(self.dropped),
         }
         parts = [count(number, noun) for noun, number in counts.items() if number]
-        title = f"AlterationPlan: {', '.join(parts)}"
-        head = ("path", "new name", "before", "after", "changes")
-        return Listing(title, head, rows, notes, marked)
+        return f"AlterationPlan: {', '.join(parts)}"
+
+    def _marks(self) -> dict[int, str]:
+        """Return the marks of changes that a reader should not miss, by row."""
+        marks = {}
+        for number, alteration in enumerate(self):
+            if alteration.refused:
+                marks[number] = "refused"
+            elif alteration.loss:
+                marks[number] = "lossy"
+        first_dropped = len(self) + len(self.added)
+        for number in range(len(self.dropped)):
+            marks[first_dropped + number] = "drop"
+        return marks
+
+    def _split_note(self) -> list[str]:
+        reason = self._split_reason
+        if reason is None:
+            return []
+        casts, others = map(_list_paths, AlterationPlan(self).requests())
+        advice = f"Send two, as plan.requests() and rt-frames alter do: {casts}; then {others}."
+        return [f"The embedded engine refuses the plan: {reason}. {advice}"]
 
 
 # notes below a plan, by the mark of a change
@@ -385,24 +409,28 @@ _NOTES = {
 _NULLS = {True: "nullable", False: "not null"}
 
 
-def _row(one: Alteration) -> tuple[str, ...]:
-    before = "" if one.before is None else str(one.before)
+def _list_paths(plan: AlterationPlan) -> str:
+    return ", ".join(alteration.path for alteration in plan[:MAX_LISTED])
+
+
+def _row(alteration: Alteration) -> tuple[str, ...]:
+    before = "" if alteration.before is None else str(alteration.before)
     after = []
     actions = []
-    if one.rename is not None:
+    if alteration.rename is not None:
         actions.append("rename")
-    if one.data_type is not None:
+    if alteration.data_type is not None:
         actions.append("cast")
-        after.append(str(one.data_type))
-    if one.nullable is not None:
+        after.append(str(alteration.data_type))
+    if alteration.nullable is not None:
         actions.append("nullable")
-        after.append(_NULLS[one.nullable])
-    what = ", ".join(actions)
-    if one.refused:
-        what += f"; refused: {one.refused}"
-    elif one.loss:
-        what += f"; lossy: {one.loss}"
-    return one.path, one.rename or "", before, " ".join(after), what
+        after.append(_NULLS[alteration.nullable])
+    changes = ", ".join(actions)
+    if alteration.refused:
+        changes += f"; refused: {alteration.refused}"
+    elif alteration.loss:
+        changes += f"; lossy: {alteration.loss}"
+    return alteration.path, alteration.rename or "", before, " ".join(after), changes
 
 
 def check_values_kept(
@@ -413,22 +441,23 @@ def check_values_kept(
     ``instead`` returns the message about other ways to make the change.
     """
     refused = []
-    lost = []
-    for one in plan:
-        if one.refused:
-            refused.append(f"{one} ({one.refused})")
-        if one.loss:
-            lost.append(f"{one.path!r} ({one.loss})")
-        elif one.data_type is not None and one.before is None:
-            lost.append(f"{one.path!r} (its type before is unknown)")
+    losses = []
+    for alteration in plan:
+        path = alteration.path
+        if alteration.refused:
+            refused.append(f"{alteration} ({alteration.refused})")
+        if alteration.loss:
+            losses.append(f"{path!r} ({alteration.loss})")
+        elif alteration.data_type is not None and alteration.before is None:
+            losses.append(f"{path!r} (its type before is unknown)")
     if refused:
-        other = instead()
+        cure = instead()
+        text = f"the engine refuses {list_some(refused)}; nothing was sent; {cure.text}"
+        raise AlterationError(Message(text, cure.hint, **cure.options))
+    if losses and not lossy:
         text = (
-            f"the engine refuses {list_some(refused)}; nothing was sent; {other.text}"
+            f"casts may change stored values of {list_some(losses)}; nothing was sent"
         )
-        raise AlterationError(Message(text, other.hint, **other.options))
-    if lost and not lossy:
-        text = f"casts may change stored values of {list_some(lost)}; nothing was sent"
         raise AlterationError(Message(text, "pass {} to cast anyway", lossy=True))
 
 
@@ -447,7 +476,7 @@ def by_kind(plan: AlterationPlan) -> list[AlterationPlan]:
 
 def describe_changes(plan: AlterationPlan) -> list[str]:
     """Return each change as a short text."""
-    changes = [str(one) for one in plan]
+    changes = list(map(str, plan))
     changes += [f"{column.name}: added, {column.type}" for column in plan.added]
     changes += [f"{name}: dropped" for name in plan.dropped]
     return changes
@@ -481,9 +510,7 @@ def as_plan(
         raise TypeError(
             f"alterations: expected a plan, Alterations or dicts, got {type(alterations).__name__}"
         )
-    plan = AlterationPlan(
-        one if isinstance(one, Alteration) else _from_dict(one) for one in alterations
-    )
+    plan = AlterationPlan(map(_to_alteration, alterations))
     if not plan and not is_body:
         raise ValueError("alterations: the list is empty; pass at least one alteration")
     _check_paths(plan)
@@ -491,26 +518,29 @@ def as_plan(
 
 
 def _check_paths(plan: AlterationPlan) -> None:
-    if twice := duplicates(one.path for one in plan):
+    twice = duplicates(alteration.path for alteration in plan)
+    if twice:
         raise ValueError(
             f"alterations: more than one for {list_names(twice)}; combine the changes of "
             "a column into one alteration"
         )
 
 
-def _from_dict(given: Any) -> Alteration:
-    if not isinstance(given, Mapping):
+def _to_alteration(value: Any) -> Alteration:
+    if isinstance(value, Alteration):
+        return value
+    if not isinstance(value, Mapping):
         raise TypeError(
-            f"alterations: expected an Alteration or a dict, got {type(given).__name__}"
+            f"alterations: expected an Alteration or a dict, got {type(value).__name__}"
         )
-    unknown = sorted(map(str, set(given) - set(_SENT)))
-    fault = "" if "path" in given else "there is no 'path'"
+    unknown = sorted(map(str, set(value) - _JSON_KEYS))
+    fault = "" if "path" in value else "there is no 'path'"
     if unknown:
         fault = f"unknown {list_names(unknown)}"
     if fault:
-        shown = show_value(dict(given), 200)
+        shown = show_value(dict(value), 200)
         raise ValueError(
             f"alterations: {fault} in {shown}; pass 'path' and any of 'rename', "
             "'data_type', 'nullable'"
         )
-    return Alteration(**given)
+    return Alteration(**value)

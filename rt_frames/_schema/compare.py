@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import types
@@ -60,38 +60,30 @@ def plan(
     drops = _check_drops(drop_columns, before, after, renames, stored)
     comparison = _Comparison(renames, nulls, stored, compare_nullability)
     changes = comparison.compare(list(before), list(after))
-    left_alone = []
-    added = []
-    nested = []
-    for prefix, gone, come in comparison.one_sided:
-        left_alone += [prefix + column.name for column in gone]
-        if prefix:
-            nested += [prefix + column.name for column in come]
-        else:
-            added += come
-    if nested or (added and not add_columns):
-        raise AlterationError(comparison.advice())
+    comparison.check_new_fields(add_columns)
     comparison.check_seen("rename", renames)
     comparison.check_seen("nullable", nulls)
-    kept = [renames.get(column.name, column.name) for column in before]
+    existing = [renames.get(name, name) for name in before.names]
+    left_alone = comparison.old_paths()
     return AlterationPlan(
         changes,
-        added=new_columns(added, kept),
+        added=new_columns(comparison.new_columns(), existing),
         dropped=drops,
-        left_alone=[name for name in left_alone if name not in drops],
+        left_alone=[path for path in left_alone if path not in drops],
     )
 
 
 def new_columns(columns: Iterable[pa.Field], existing: Iterable[str]) -> pa.Schema:
     """Return the columns to add to a table, nullable because they are null at first."""
-    by_case = {name.lower(): name for name in existing}
+    by_lower_case = {name.lower(): name for name in existing}
     fields = []
     for column in columns:
         name = column.name
-        if name.lower() in by_case:
+        if name.lower() in by_lower_case:
+            other = by_lower_case[name.lower()]
             raise AlterationError(
-                f"add_columns: {name!r} and the table's {by_case[name.lower()]!r} differ "
-                "only in case; rename one of them"
+                f"add_columns: {name!r} and the table's {other!r} differ only in case; "
+                "rename one of them"
             )
         if "." in name:
             raise AlterationError(f"add_columns: {name!r} contains a dot; rename it")
@@ -154,19 +146,19 @@ def _to_paths_of(
     stored: bool,
 ) -> tuple[Mapping[str, str], Mapping[str, bool]]:
     """Translate both options to paths of ``before``, without renames that are done."""
-    old = {path for path, *_ in iter_fields(before)}
-    new = {path for path, *_ in iter_fields(after)}
-    done = _find_done(old, new, rename, stored)
+    old_paths = {path for path, *_ in iter_fields(before)}
+    new_paths = {path for path, *_ in iter_fields(after)}
+    done = _find_done(old_paths, new_paths, rename, stored)
     open_renames = {}
     for path, name in rename.items():
         if path not in done:
             open_renames[_renamed_path(path, done)] = name
-    former = {_renamed_path(path, open_renames): path for path in old}
+    old_by_new = {_renamed_path(path, open_renames): path for path in old_paths}
     paths = []
-    for given in nullable:
-        path = _renamed_path(given, done)
-        if path not in old:
-            path = former.get(path, path)
+    for nullable_path in nullable:
+        path = _renamed_path(nullable_path, done)
+        if path not in old_paths:
+            path = old_by_new.get(path, path)
         paths.append(path)
     if twice := duplicates(paths):
         raise AlterationError(
@@ -176,7 +168,7 @@ def _to_paths_of(
 
 
 def _find_done(
-    old: set[str], new: set[str], rename: Mapping[str, str], stored: bool
+    old_paths: set[str], new_paths: set[str], rename: Mapping[str, str], stored: bool
 ) -> dict[str, str]:
     """Return the renames that a stored table already has.
 
@@ -184,30 +176,35 @@ def _find_done(
     """
     done: dict[str, str] = {}
     taken = set[str]()
-    known = -1
-    # one column may have taken a name that another gave up
-    while known < len(done):
-        known = len(done)
+    is_complete = False
+    # in rounds: a column may have taken a name that another column gave up
+    while not is_complete:
+        is_complete = True
         for path, name in rename.items():
-            here = _renamed_path(path, done)
-            there = join_path(here.rpartition(".")[0], name)
-            may_be_done = there in old and (here not in old or here in taken)
-            if path in done or not may_be_done:
+            if path in done:
                 continue
-            if path in new and there not in new:
-                text = f"rename is the wrong way round: {there!r} is the old name, {path!r} the new one"
-                swapped = {there: path.rpartition(".")[2]}
+            current = _renamed_path(path, done)
+            target = join_path(current.rpartition(".")[0], name)
+            is_gone = current not in old_paths or current in taken
+            if target not in old_paths or not is_gone:
+                continue
+            if path in new_paths and target not in new_paths:
+                text = f"rename is the wrong way round: {target!r} is the old name, {path!r} the new one"
+                swapped = {target: path.rpartition(".")[2]}
                 raise AlterationError(Message(text, "pass {}", rename=swapped))
             if stored:
                 done[path] = name
-                taken.add(there)
+                taken.add(target)
+                is_complete = False
     return done
 
 
 def _renamed_path(path: str, renames: Mapping[str, str]) -> str:
     """Return a path after renames of its column and of the columns around it."""
     parent, _, name = path.rpartition(".")
-    return join_path(parent and _renamed_path(parent, renames), renames.get(path, name))
+    if parent:
+        parent = _renamed_path(parent, renames)
+    return join_path(parent, renames.get(path, name))
 
 
 def check_no_cycle(rename: Mapping[str, str]) -> None:
@@ -225,19 +222,19 @@ def check_no_cycle(rename: Mapping[str, str]) -> None:
             )
 
 
-def _check_option(option: str, given: Any, kind: type) -> Mapping[str, Any]:
-    if given is None:
+def _check_option(option: str, values: Any, kind: type) -> Mapping[str, Any]:
+    if values is None:
         return {}
-    if not isinstance(given, Mapping):
+    if not isinstance(values, Mapping):
         raise TypeError(
-            f"{option}: expected {_EXAMPLES[option]}, got {type(given).__name__}"
+            f"{option}: expected {_EXAMPLES[option]}, got {type(values).__name__}"
         )
-    for path, value in given.items():
+    for path, value in values.items():
         if not isinstance(path, str) or not isinstance(value, kind):
             raise TypeError(
                 f"{option}: expected {_EXAMPLES[option]}, got {{{path!r:.100}: {value!r:.100}}}"
             )
-    return given
+    return values
 
 
 def _check_unique(names: list[str], prefix: str, source: str) -> None:
@@ -248,6 +245,14 @@ def _check_unique(names: list[str], prefix: str, source: str) -> None:
         )
 
 
+class _Unmatched(NamedTuple):
+    """Fields of one level, top or struct, that only one side has."""
+
+    prefix: str
+    old: list[pa.Field]
+    new: list[pa.Field]
+
+
 @dataclass
 class _Comparison:
     rename: Mapping[str, str]
@@ -255,10 +260,7 @@ class _Comparison:
     is_stored: bool
     compare_nullability: bool
     seen: set[str] = field(default_factory=set)
-    # prefix, columns of before, columns of after
-    one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]] = field(
-        default_factory=list
-    )
+    unmatched: list[_Unmatched] = field(default_factory=list)
 
     def compare(
         self,
@@ -268,22 +270,22 @@ class _Comparison:
         parents: Parents = (),
     ) -> list[Alteration]:
         """Compare columns, or the fields of the struct that ``prefix`` leads to."""
-        free = {column.name: column for column in after}
-        gone = []
+        unmatched_new = {column.name: column for column in after}
+        unmatched_old = []
         changes = []
         for old, target in self._match(before, after, prefix):
             path = prefix + old.name
-            new = free.pop(target, None)
+            new = unmatched_new.pop(target, None)
             if new is not None:
                 changes += self._compare_column(path, old, new, parents)
             elif target == old.name:
-                gone.append(old)
+                unmatched_old.append(old)
             else:
                 offer = did_you_mean(target, [column.name for column in after])
                 text = f"rename: after has no column {prefix + target!r}, the new name of {path!r}; {offer}"
                 raise AlterationError(text)
-        if gone or free:
-            self.one_sided.append((prefix, gone, list(free.values())))
+        level = _Unmatched(prefix, unmatched_old, list(unmatched_new.values()))
+        self.unmatched.append(level)
         return changes
 
     def _match(
@@ -312,12 +314,12 @@ class _Comparison:
             before, after = _as_described(before, after)
         inside = []
         data_type = None
-        if all(map(types.is_struct, _innermost(before, after))):
-            # an option may concern a nested field
-            if before != after or self.rename or self.nullable:
-                inside = self._compare_inside(path, old.type, new.type, parents)
-        else:
+        item, new_item = _innermost(before, after)
+        if not types.is_struct(item) or not types.is_struct(new_item):
             data_type = self._new_type(path, before, after)
+        # an option may concern a nested field of equal structs
+        elif before != after or self.rename or self.nullable:
+            inside = self._compare_inside(path, old.type, new.type, parents)
         rename = None
         if new.name != old.name:
             rename = new.name
@@ -340,16 +342,15 @@ class _Comparison:
         item, new_item = _innermost(before, after)
         if item == new_item and not (self.compare_nullability and before != after):
             return None
-        extension = pa.BaseExtensionType
-        has_extension = isinstance(item, extension) or isinstance(new_item, extension)
+        has_extension = _is_extension(item) or _is_extension(new_item)
         if has_extension and not self.is_stored:
             text = f"column {path!r}: the service cannot cast {before} to {after}"
             raise AlterationError(f"{text}; keep its type, or create a new table")
         if types.is_null(before):
             text = f"column {path!r} has no type before, so the service cannot cast it to {after}"
-            column = path.partition(".")[0]
+            dtypes = {path.partition(".")[0]: "…"}
             raise AlterationError(
-                Message(text, "create a new table with {}", dtypes={column: "…"})
+                Message(text, "create a new table with {}", dtypes=dtypes)
             )
         if types.is_null(after):
             raise AlterationError(
@@ -382,6 +383,25 @@ class _Comparison:
         new = after.value_field.with_name(item.name)
         return self._compare_column(f"{path}.{item.name}", item, new, parents)
 
+    def old_paths(self) -> list[str]:
+        """Return the paths of fields that only ``before`` has."""
+        paths = []
+        for level in self.unmatched:
+            paths += [level.prefix + old.name for old in level.old]
+        return paths
+
+    def new_columns(self) -> list[pa.Field]:
+        """Return the columns that only ``after`` has, without fields of structs."""
+        # the top level comes last, after the structs in its columns
+        return self.unmatched[-1].new
+
+    def check_new_fields(self, add_columns: bool) -> None:
+        """Refuse fields that only ``after`` has, but for columns to add."""
+        has_new_columns = len(self.new_columns()) > 0
+        has_new_fields = any(level.new for level in self.unmatched[:-1])
+        if has_new_fields or (has_new_columns and not add_columns):
+            raise AlterationError(self._advice(has_new_fields))
+
     def check_seen(self, option: str, paths: Iterable[str]) -> None:
         """Refuse an option's paths that are not on both sides."""
         for path in paths:
@@ -394,45 +414,46 @@ class _Comparison:
                     f"{did_you_mean(path, self.seen)}"
                 )
 
-    def advice(self) -> Message:
+    def _advice(self, has_new_fields: bool) -> Message:
         """List the columns of one side only, and offer the options that match them."""
-        gone = []
-        come = []
+        old_paths = self.old_paths()
+        new_paths = []
         pairs = []
-        is_nested = False
-        for prefix, old_side, new_side in self.one_sided:
-            gone += [prefix + old.name for old in old_side]
-            come += [prefix + new.name for new in new_side]
-            is_nested = is_nested or bool(prefix and new_side)
-            for old, new in _pair_up(old_side, new_side):
-                pairs.append((prefix + old.name, old, new))
-        text = self._describe_sides(gone, come)
-        if is_nested:
+        for level in self.unmatched:
+            new_paths += [level.prefix + new.name for new in level.new]
+            for old, new in _pair_up(level.old, level.new):
+                pairs.append((level.prefix + old.name, old, new))
+        text = self._describe_sides(old_paths, new_paths)
+        if has_new_fields:
             text += "; fields cannot be added to a struct"
-        if pairs:
-            renames, casts = self._renames_of(pairs)
-            hint = f"pass {{}} if they were renamed{casts}"
-            if len(pairs) < len(come) and not is_nested:
-                return Message(text, hint, rename=renames, add_columns=True)
-            if not is_nested:
-                hint += "; if they are new, pass add_columns=True (--add-columns)"
+            if not pairs:
+                return Message(f"{text}; make the structs alike")
+        if not pairs:
+            hint = "pass {} to add them"
+            if old_paths:
+                hint = "pass rename= (--rename) for renamed columns, {} for new ones"
+            return Message(text, hint, add_columns=True)
+        renames, casts = self._renames_of(pairs)
+        hint = f"pass {{}} if they were renamed{casts}"
+        if has_new_fields:
             return Message(text, hint, rename=renames)
-        if is_nested:
-            return Message(f"{text}; make the structs alike")
-        hint = "pass {} to add them"
-        if gone:
-            hint = "pass rename= (--rename) for renamed columns, {} for new ones"
-        return Message(text, hint, add_columns=True)
+        if len(pairs) < len(new_paths):
+            return Message(text, hint, rename=renames, add_columns=True)
+        hint += "; if they are new, pass add_columns=True (--add-columns)"
+        return Message(text, hint, rename=renames)
 
-    def _describe_sides(self, gone: list[str], come: list[str]) -> str:
+    def _describe_sides(self, old_paths: list[str], new_paths: list[str]) -> str:
         text = "before and after have different columns"
-        sides = ("before", "after")
+        old_side = "before"
+        new_side = "after"
         if self.is_stored:
             text = "the table and the frame have different columns"
-            sides = ("in the table", "in the frame")
-        for side, names in zip(sides, (gone, come), strict=True):
-            if names:
-                text += f"; only {side}: {list_names(names)}"
+            old_side = "in the table"
+            new_side = "in the frame"
+        if old_paths:
+            text += f"; only {old_side}: {list_names(old_paths)}"
+        if new_paths:
+            text += f"; only {new_side}: {list_names(new_paths)}"
         return text
 
     def _renames_of(
@@ -459,22 +480,23 @@ def _dot_error(path: str, rename: str | None) -> AlterationError:
 
 
 def _pair_up(
-    gone: list[pa.Field], come: list[pa.Field]
+    old_fields: list[pa.Field], new_fields: list[pa.Field]
 ) -> list[tuple[pa.Field, pa.Field]]:
     """Guess renames: equal types and similar names, then a single leftover pair."""
-    if len(gone) * len(come) > _MAX_COMPARED:
+    if len(old_fields) * len(new_fields) > _MAX_COMPARED:
         return []
     pairs = []
-    left = []
-    free = {column.name: column for column in come}
-    for old in gone:
+    unpaired = []
+    free = {new.name: new for new in new_fields}
+    for old in old_fields:
         names = [name for name, new in free.items() if new.type == old.type]
-        if alike := closest_names(old.name, names):
-            pairs.append((old, free.pop(alike[0])))
+        closest = closest_names(old.name, names)
+        if closest:
+            pairs.append((old, free.pop(closest[0])))
         else:
-            left.append(old)
-    if len(left) == len(free) == 1:
-        pairs.append((left[0], *free.values()))
+            unpaired.append(old)
+    if len(unpaired) == 1 and len(free) == 1:
+        pairs += zip(unpaired, free.values(), strict=True)
     return pairs
 
 
@@ -495,6 +517,10 @@ def _as_described(
     if isinstance(after, pa.UuidType) and stored != plain:
         return stored, after
     return stored, plain
+
+
+def _is_extension(arrow: pa.DataType) -> bool:
+    return isinstance(arrow, pa.BaseExtensionType)
 
 
 def _innermost(
