@@ -19,13 +19,13 @@ import decimal
 import itertools
 import operator
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.types as is_
+from pyarrow import types
 
 from rt_frames._names import has_control_characters
 from rt_frames._schema.portable import CONVERSION_ERRORS, TO_TEXT, zone_name
@@ -66,6 +66,7 @@ _TYPES = (
     set,
     frozenset,
 )
+_LISTS = (list, tuple, set, frozenset, np.ndarray)
 _ALIKE = {
     "bytearray": "bytes",
     "memoryview": "bytes",
@@ -102,6 +103,8 @@ _NUMPY_KINDS = {
     "S": "bytes",
 }
 
+# kinds whose text is unambiguous
+_READABLE_AS_TEXT = {"str", "bool", "int", "float", "Decimal", "date", "time", "UUID"}
 # before 3, pandas shows Arrow only durations in nanoseconds
 _HIDDEN_DURATIONS = int(pd.__version__.partition(".")[0]) < 3
 
@@ -126,7 +129,7 @@ def infer(column: str, values: _Objects) -> ObjectType:
     inference = _TypeInference(column, values)
     arrow = inference.infer(values.tolist(), [], ())
     # text is large_string in every column of pandas
-    if is_.is_string(arrow):
+    if types.is_string(arrow):
         arrow = pa.large_string()
     return ObjectType(arrow, inference.arrow_converts, inference.may_be_missing)
 
@@ -136,7 +139,7 @@ def to_arrow(values: _Objects, target: ObjectType) -> Any:
     arrow = target.arrow
     if target.arrow_converts:
         return pa.array(values, type=arrow, from_pandas=target.may_be_missing)
-    if is_.is_temporal(arrow):
+    if types.is_temporal(arrow):
         counted = _count_alike(values, arrow)
         if counted is not None:
             return counted
@@ -155,14 +158,15 @@ def _count_alike(values: _Objects, arrow: pa.DataType) -> pa.Array | None:
         value.to_timedelta64() if isinstance(value, pd.Timedelta) else value
         for value in values[~missing].tolist()
     ]
-    if not all(issubclass(kind, np.generic) for kind in _types(present)):
+    if not all(issubclass(python, np.generic) for python in _types(present)):
         return None
     dtypes = _dtypes(present)
     if len(dtypes) != 1:
         return None
+    (dtype,) = dtypes
     counts = np.zeros(len(values), np.int64)
-    counts[~missing] = _count(np.array(present, *dtypes), arrow)
-    width = pa.int32() if is_.is_date32(arrow) else pa.int64()
+    counts[~missing] = _count(np.array(present, dtype), arrow)
+    width = pa.int32() if types.is_date32(arrow) else pa.int64()
     return pa.array(counts, mask=missing).cast(width).view(arrow)
 
 
@@ -219,22 +223,22 @@ class _TypeInference:
     def _present_cells(
         self, values: list[Any], arrays: list[_Objects], steps: _Steps
     ) -> _Cells:
-        python = _types(values)
-        unsure = {kind for kind in python if issubclass(kind, _MAY_BE_MISSING)}
-        if unsure:
-            values = self._present(values, unsure, steps)
-            python = _types(values)
-        if arrays or unsure - {type(None)}:
+        value_types = _types(values)
+        suspects = {kind for kind in value_types if issubclass(kind, _MAY_BE_MISSING)}
+        if suspects:
+            values = self._present(values, suspects, steps)
+            value_types = _types(values)
+        if arrays or suspects - {type(None)}:
             self.may_be_missing = True
         dtypes = {array.dtype for array in arrays if array.size}
         # if all arrays are empty, their dtype decides
-        if arrays and not dtypes and not python:
+        if arrays and not dtypes and not value_types:
             dtypes.add(arrays[0].dtype)
-        if any(issubclass(kind, np.generic) for kind in python):
+        if any(issubclass(kind, np.generic) for kind in value_types):
             dtypes |= _dtypes(v for v in values if isinstance(v, np.generic))
-        if python & {np.datetime64, np.timedelta64}:
+        if value_types & {np.datetime64, np.timedelta64}:
             self.arrow_converts = False
-        return _Cells(steps, values, arrays, python, dtypes)
+        return _Cells(steps, values, arrays, value_types, dtypes)
 
     def _infer_kind(self, kind: str, cells: _Cells) -> pa.DataType:
         steps = cells.steps
@@ -268,16 +272,16 @@ class _TypeInference:
         return pa.timestamp(unit, zone)
 
     def _infer_number(self, kind: str, cells: _Cells) -> pa.DataType:
-        if all(issubclass(known, np.generic) for known in cells.types):
+        if all(issubclass(python, np.generic) for python in cells.types):
             common = np.result_type(*cells.dtypes)
             if _kind_of_dtype(common) == kind:
                 return pa.from_numpy_dtype(common.newbyteorder("="))
         if kind == "float":
             return pa.float64()
-        least, most = _ends(cells.values, cells.arrays)
-        if least >= -(2**63) and most < 2**63:
+        least, greatest = _ends(cells.values, cells.arrays)
+        if least >= -(2**63) and greatest < 2**63:
             return pa.int64()
-        if least >= 0 and most < 2**64:
+        if least >= 0 and greatest < 2**64:
             return pa.uint64()
         high = 2**63 if least < 0 else 2**64
         text = "does not fit into 64 bits with the column's other values; convert the column to text"
@@ -293,7 +297,7 @@ class _TypeInference:
         if values and kind != "UUID" and not kind.startswith("NumPy's"):
             try:
                 inferred = pa.infer_type(values, from_pandas=True)
-                if not is_.is_nested(inferred):
+                if not types.is_nested(inferred):
                     return inferred
             except CONVERSION_ERRORS as error:
                 # of other kinds, Arrow says no more than this error
@@ -309,18 +313,19 @@ class _TypeInference:
         # one array stands for all
         if cells.types == {np.ndarray} and _are_alike(values):
             values = values[:1]
-        typed: list[_Objects] = []
+        typed_arrays: list[_Objects] = []
         if any(issubclass(kind, np.ndarray) for kind in cells.types):
             self._check_arrays(values, cells.steps)
-            typed = [_unmasked(value) for value in values if _is_typed(value)]
+            typed_arrays = [_unmasked(value) for value in values if _is_typed(value)]
             values = [_unmasked(value) for value in values if not _is_typed(value)]
-            is_mixed = values or len(_dtypes(typed)) > 1
-            if typed and is_mixed:
+            is_mixed = values or len(_dtypes(typed_arrays)) > 1
+            if typed_arrays and is_mixed:
                 self.arrow_converts = False
         # Arrow converts sets, but no frozensets
         if any(issubclass(kind, frozenset) for kind in cells.types):
             self.arrow_converts = False
-        return pa.list_(self.infer(_flat(values), typed, (*cells.steps, _ITEM)))
+        item = self.infer(_flat(values), typed_arrays, (*cells.steps, _ITEM))
+        return pa.list_(item)
 
     def _check_arrays(self, values: list[Any], steps: _Steps) -> None:
         arrays = [value for value in values if isinstance(value, np.ndarray)]
@@ -334,15 +339,15 @@ class _TypeInference:
     def _infer_fields(
         self, present: list[Any], steps: _Steps, *, plain: bool
     ) -> pa.DataType:
-        alike = plain and set(map(len, present)) == {len(present[0])}
-        names = dict.fromkeys(present[0] if alike else _flat(present))
+        are_alike = plain and set(map(len, present)) == {len(present[0])}
+        names = dict.fromkeys(present[0] if are_alike else _flat(present))
         for name in names:
             if not _is_field_name(name):
                 text = f"has the key {name!r:.80}, but a field's name must be text without control characters; rename it"
                 raise self._refused(steps, lambda v, odd=name: odd in v, text)
         fields = []
         for name in names:
-            if alike:
+            if are_alike:
                 try:
                     values = list(map(operator.itemgetter(name), present))
                 except KeyError:
@@ -354,19 +359,20 @@ class _TypeInference:
         return pa.struct(fields)
 
     def _present(
-        self, values: list[Any], unsure: set[type], steps: _Steps
+        self, values: list[Any], suspects: set[type], steps: _Steps
     ) -> list[Any]:
-        """Return the values that pandas does not call missing."""
-        if unsure == {type(None)}:
+        """Return the values that pandas does not call missing.
+
+        ``suspects`` are the types of values that may be.
+        """
+        if suspects == {type(None)}:
             return [value for value in values if value is not None]
         array = np.fromiter(values, dtype=object, count=len(values))
         try:
             missing = pd.isna(array)
         except ArithmeticError:
             text = "is a signalling NaN; replace it, for example with None"
-            raise self._refused(
-                steps, lambda v: isinstance(v, decimal.Decimal) and v.is_snan(), text
-            ) from None
+            raise self._refused(steps, _is_signalling_nan, text) from None
         if not missing.any():
             return values
         # Arrow rejects NaT without a unit, and reads some of NumPy's as values
@@ -395,32 +401,33 @@ class _TypeInference:
         python = (datetime.datetime, datetime.timedelta)
         if any(issubclass(kind, python) for kind in cells.types):
             units.add("us")
-        of_pandas = (pd.Timestamp, pd.Timedelta)
-        if any(issubclass(kind, of_pandas) for kind in cells.types):
-            found = [value for value in cells.values if isinstance(value, of_pandas)]
-            if self._has_nanoseconds(found, cells.steps):
+        pandas = (pd.Timestamp, pd.Timedelta)
+        if any(issubclass(kind, pandas) for kind in cells.types):
+            values = [value for value in cells.values if isinstance(value, pandas)]
+            if self._has_nanoseconds(values, cells.steps):
                 units.add("ns")
         return max(units, key=_UNITS.index)
 
-    def _has_nanoseconds(self, found: list[Any], steps: _Steps) -> bool:
+    def _has_nanoseconds(self, values: list[Any], steps: _Steps) -> bool:
         """Return whether values of pandas have nanoseconds.
 
         Values of coarser units may lie beyond the years that Arrow or Python can hold.
         """
-        units = set(map(operator.attrgetter("unit"), found))
-        is_duration = isinstance(found[0], pd.Timedelta)
+        units = set(map(operator.attrgetter("unit"), values))
+        is_duration = isinstance(values[0], pd.Timedelta)
         if units != {"ns"}:
-            ends = (min(found), max(found))
+            least = min(values)
+            greatest = max(values)
             if is_duration:
                 # Arrow does not notice the overflow from a coarse unit to a finer one
-                fits = pd.Timedelta.min <= ends[0] and ends[1] <= pd.Timedelta.max
+                fits = pd.Timedelta.min <= least and greatest <= pd.Timedelta.max
                 if _HIDDEN_DURATIONS or not fits:
                     self.arrow_converts = False
-            elif any(map(_is_beyond_python, ends)):
+            elif _is_beyond_python(least) or _is_beyond_python(greatest):
                 text = "is beyond the years 1 to 9999; convert the column to datetime64"
                 raise self._refused(steps, _is_beyond_python, text)
         name = "nanoseconds" if is_duration else "nanosecond"
-        return "ns" in units and any(map(operator.attrgetter(name), found))
+        return "ns" in units and any(map(operator.attrgetter(name), values))
 
     def _place(self, steps: _Steps) -> str:
         if not steps:
@@ -440,8 +447,8 @@ class _TypeInference:
         """Return the error that shows the first value to pass a test, with its row."""
         for row, value in self._leaves(steps):
             if not _is_missing(value) and test(value):
-                where = f"column {self._column!r}, row {row}{self._place(steps)}"
-                return UnsupportedTypeError(f"{where}: {show_value(value, 60)} {text}")
+                cell = f"column {self._column!r}, row {row}{self._place(steps)}"
+                return UnsupportedTypeError(f"{cell}: {show_value(value, 60)} {text}")
         return UnsupportedTypeError(f"column {self._column!r}: a value {text}")
 
     def _mixed(self, steps: _Steps) -> UnsupportedTypeError:
@@ -488,8 +495,9 @@ def _code_for_one_kind(column: str, values: list[Any]) -> str | None:
         return f"pandas.to_datetime({column}, utc=True)"
     if kinds == {"date", _NAIVE}:
         return f"pandas.to_datetime({column})"
-    written = {"str", "bool", "int", "float", "Decimal", "date", "time", "UUID"}
-    return f"{column}.{TO_TEXT}" if kinds <= written else None
+    if kinds <= _READABLE_AS_TEXT:
+        return f"{column}.{TO_TEXT}"
+    return None
 
 
 def _is_text(values: _Objects) -> bool:
@@ -512,15 +520,15 @@ def _dtypes(values: Iterable[Any]) -> set[np.dtype[Any]]:
 
 
 def _kinds(cells: _Cells) -> set[str]:
-    kinds = {_kind_of_dtype(dtype) for dtype in cells.dtypes}
+    kinds = set(map(_kind_of_dtype, cells.dtypes))
     for python in cells.types:
         if not issubclass(python, np.generic):
             kinds.add(_kind_of_type(python))
     if "datetime" in kinds:
         kinds.remove("datetime")
         moments = [v for v in cells.values if isinstance(v, datetime.datetime)]
-        # one moment of each zone
-        kinds.update(map(_zoned, {id(v.tzinfo): v for v in moments}.values()))
+        moment_by_zone = {id(moment.tzinfo): moment for moment in moments}
+        kinds.update(map(_zoned, moment_by_zone.values()))
     return kinds
 
 
@@ -547,16 +555,16 @@ def _flat(lists: Iterable[Iterable[Any]]) -> list[Any]:
     return list(itertools.chain.from_iterable(lists))
 
 
-def _at(value: Any, steps: _Steps) -> Iterator[Any]:
+def _at(value: Any, steps: Sequence[Any]) -> Iterator[Any]:
     if not steps:
         yield value
-    elif steps[0] is _ITEM and isinstance(
-        value, list | tuple | set | frozenset | np.ndarray
-    ):
+        return
+    step, *others = steps
+    if step is _ITEM and isinstance(value, _LISTS):
         for item in _unmasked(value):
-            yield from _at(item, steps[1:])
-    elif isinstance(value, dict) and steps[0] in value:
-        yield from _at(value[steps[0]], steps[1:])
+            yield from _at(item, others)
+    elif isinstance(value, dict) and step in value:
+        yield from _at(value[step], others)
 
 
 def _is_missing(value: Any) -> bool:
@@ -565,6 +573,10 @@ def _is_missing(value: Any) -> bool:
     except ArithmeticError:
         # a signalling NaN
         return False
+
+
+def _is_signalling_nan(value: Any) -> bool:
+    return isinstance(value, decimal.Decimal) and value.is_snan()
 
 
 def _is_inexact(value: Any) -> bool:
@@ -648,34 +660,45 @@ def _kind_of_dtype(dtype: np.dtype[Any]) -> str:
 
 def _to_arrow_value(value: Any, arrow: pa.DataType) -> Any:
     """Return a value in a form that Arrow converts correctly."""
-    if is_.is_map(arrow):
+    if types.is_map(arrow):
         return None if _is_missing(value) else _to_pairs(value, arrow)
     if isinstance(value, uuid.UUID):
-        return str(value) if is_.is_large_string(arrow) else value.bytes
-    if isinstance(value, dict) and is_.is_struct(arrow):
-        known = [field for field in arrow if field.name in value]
-        return {f.name: _to_arrow_value(value[f.name], f.type) for f in known}
-    if is_.is_list(arrow) and isinstance(value, np.ndarray):
+        return str(value) if types.is_large_string(arrow) else value.bytes
+    if isinstance(value, dict) and types.is_struct(arrow):
+        return _to_fields(value, arrow)
+    if types.is_list(arrow) and isinstance(value, _LISTS):
         return _to_items(value, arrow.value_type)
-    if is_.is_list(arrow) and isinstance(value, list | tuple | set | frozenset):
-        item = arrow.value_type
-        if _PLAIN.issuperset(map(type, value)) and not is_.is_float64(item):
-            return list(value)
-        return [_to_arrow_value(one, item) for one in value]
     return _to_flat_value(value, arrow)
+
+
+def _to_fields(value: dict[Any, Any], arrow: pa.StructType) -> dict[str, Any]:
+    fields = {}
+    for field in arrow:
+        name = field.name
+        if name in value:
+            fields[name] = _to_arrow_value(value[name], field.type)
+    return fields
+
+
+def _to_items(value: Any, item: pa.DataType) -> Any:
+    if isinstance(value, np.ndarray):
+        return _to_array_items(value, item)
+    if _PLAIN.issuperset(map(type, value)) and not types.is_float64(item):
+        return list(value)
+    return [_to_arrow_value(item_value, item) for item_value in value]
 
 
 def _to_flat_value(value: Any, arrow: pa.DataType) -> Any:
     if isinstance(value, np.floating) and np.isnan(value):
         return None
-    if isinstance(value, pd.Timedelta) and is_.is_temporal(arrow):
+    if isinstance(value, pd.Timedelta) and types.is_temporal(arrow):
         value = value.to_timedelta64()
     if isinstance(value, np.datetime64 | np.timedelta64):
         if np.isnat(value):
             return None
-        if is_.is_temporal(arrow):
+        if types.is_temporal(arrow):
             return int(_count(np.array([value]), arrow)[0])
-    if is_.is_float64(arrow) and isinstance(value, int | np.integer):
+    if types.is_float64(arrow) and isinstance(value, int | np.integer):
         return float(value)
     return value
 
@@ -695,33 +718,37 @@ def _to_pairs(value: Any, arrow: pa.DataType) -> list[Any]:
     return pairs
 
 
-def _to_items(array: _Objects, item: pa.DataType) -> Any:
+def _to_array_items(array: _Objects, item: pa.DataType) -> Any:
     """Return an array's items, with None for masked ones."""
     kind = array.dtype.kind
     if kind == "O":
-        mask = np.zeros(len(array), bool)
-        if array.ndim == 1:
-            mask = np.ma.getmaskarray(array)
-        items = []
-        for value, is_masked in zip(_to_rows(array), mask, strict=True):
-            items.append(None if is_masked else _to_arrow_value(value, item))
-        return items
-    while is_.is_list(item):
+        return _to_object_items(array, item)
+    while types.is_list(item):
         item = item.value_type
     if kind in "mM":
         moments = np.ma.getdata(array).copy()
         moments[np.ma.getmaskarray(array)] = "NaT"
         array = np.ma.array(_count(moments, item), mask=np.isnat(moments))
-    elif kind in "iu" and is_.is_float64(item):
+    elif kind in "iu" and types.is_float64(item):
         array = array.astype(float)
     return array.tolist()
+
+
+def _to_object_items(array: _Objects, item: pa.DataType) -> list[Any]:
+    mask = np.zeros(len(array), bool)
+    if array.ndim == 1:
+        mask = np.ma.getmaskarray(array)
+    items = []
+    for value, is_masked in zip(_to_rows(array), mask, strict=True):
+        items.append(None if is_masked else _to_arrow_value(value, item))
+    return items
 
 
 def _count(moments: np.ndarray[Any, Any], arrow: pa.DataType) -> np.ndarray[Any, Any]:
     """Convert moments or durations to numbers of a type's unit, or raise."""
     # no unit: the type of missing values is not temporal
     own = np.datetime_data(moments.dtype)[0]
-    unit = "D" if is_.is_date(arrow) else getattr(arrow, "unit", own)
+    unit = "D" if types.is_date(arrow) else getattr(arrow, "unit", own)
     counted = moments.astype(f"{moments.dtype.kind}8[{unit}]")
     changed = (counted.astype(moments.dtype) != moments) & ~np.isnat(moments)
     if changed.any():
