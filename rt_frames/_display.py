@@ -40,21 +40,19 @@ class Listing(NamedTuple):
     notes: Sequence[str] = ()
     marked: Collection[int] = ()
 
-    def shown(self) -> list[tuple[str, ...]]:
+    def lines(self) -> list[tuple[str, ...]]:
         """Return the head and the first rows, without empty columns."""
-        lines = [self.head, *self.rows[:MAX_ROWS]]
-        columns = [
-            column
-            for column in zip(*lines, strict=True)
-            if any(column[1:]) or not self.rows
-        ]
-        kept = zip(*columns, strict=True)
-        return [tuple(map(make_printable, line)) for line in kept]
+        columns = []
+        for column in zip(self.head, *self.rows[:MAX_ROWS], strict=True):
+            cells = column[1:]
+            if any(cells) or not self.rows:
+                columns.append(column)
+        return [tuple(map(make_printable, line)) for line in zip(*columns, strict=True)]
 
 
 def as_text(listing: Listing) -> str:
     """Write a listing as aligned text, no wider than the terminal if possible."""
-    lines = listing.shown()
+    lines = listing.lines()
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     available = shutil.get_terminal_size((120, 24)).columns - 2 * (len(widths) - 1)
     while sum(widths) > available and max(widths) > _MIN_WIDTH:
@@ -71,7 +69,7 @@ def as_text(listing: Listing) -> str:
 
 def as_html(listing: Listing) -> str:
     """Write a listing as HTML for a notebook, with all text escaped."""
-    head, *lines = listing.shown()
+    head, *lines = listing.lines()
     parts = [
         '<div style="color:inherit;background:transparent">',
         f"<p><b>{_escape(listing.title)}</b></p>",
@@ -123,11 +121,13 @@ def hide_traceback(function: Callable[P, T]) -> Callable[P, T]:
 _PACKAGE = __name__.partition(".")[0]
 
 
-def _hide(step: TracebackType | None, is_hidden: Callable[[FrameType], bool]) -> None:
-    while step is not None:
-        if is_hidden(step.tb_frame):
-            step.tb_frame.f_locals["__tracebackhide__"] = True
-        step = step.tb_next
+def _hide(
+    traceback: TracebackType | None, is_hidden: Callable[[FrameType], bool]
+) -> None:
+    while traceback is not None:
+        if is_hidden(traceback.tb_frame):
+            traceback.tb_frame.f_locals["__tracebackhide__"] = True
+        traceback = traceback.tb_next
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -82,11 +82,11 @@ class _Thread(threading.Thread):
         self._worker = worker
 
     def run(self) -> None:
-        while _make(self.calls.get()):
+        while _run_call(self.calls.get()):
             pass
 
 
-def _make(task: Any) -> bool:
+def _run_call(task: Any) -> bool:
     """Make one call and keep no reference to it. Return False at the end."""
     # None, or the weak reference to a collected worker, is the end
     if not isinstance(task, tuple):

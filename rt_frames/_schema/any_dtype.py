@@ -31,7 +31,7 @@ from rt_frames._text import show_value
 
 _EXAMPLES = 'pass a dtype such as "int64", "float32", "large_string", "Int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)"'
 # names of types in databases and in everyday speech → names that are known here
-_MEANT = {
+_COMMON_NAMES = {
     **dict.fromkeys(("text", "varchar", "char"), "large_string"),
     **dict.fromkeys(("integer", "bigint", "long"), "int64"),
     "smallint": "int16",
@@ -45,15 +45,24 @@ _MEANT = {
     **dict.fromkeys(("datetime", "timestamp"), "timestamp[us]"),
     **dict.fromkeys(("timedelta", "duration"), "duration[us]"),
 }
-_KNOWN = [*INTEGERS, *_MEANT.values(), "bool", "string", "binary", "float16", "float64"]
-_OWN_WORDS = {
+_SUGGESTED = [
+    *INTEGERS,
+    *_COMMON_NAMES.values(),
+    "bool",
+    "string",
+    "binary",
+    "float16",
+    "float64",
+]
+# where pandas and everyday speech differ from Arrow
+_OUR_NAMES = {
     "str": "large_string",
     "string": "large_string",
     "utf8": "string",
     "int": "int64",
     "double": "float64",
 }
-_PYTHON: dict[Any, pa.DataType] = {
+_PYTHON_TYPES: dict[Any, pa.DataType] = {
     bool: pa.bool_(),
     int: pa.int64(),
     float: pa.float64(),
@@ -136,7 +145,7 @@ def _convert(dtype: Any, path: str) -> pa.DataType:
 
         return from_pandas(dtype, path)
     # no dict lookup: a foreign class may refuse to be hashed or compared
-    for python, arrow in _PYTHON.items():
+    for python, arrow in _PYTHON_TYPES.items():
         if dtype is python:
             return arrow
     if dtype is object:
@@ -173,7 +182,7 @@ def _parse(text: str, path: str) -> Any:
     if text == "complex":
         raise unsupported(path, f"dtype {text!r}", COMPLEX_ADVICE)
     name = text.removesuffix("[pyarrow]")
-    arrow = _parse_arrow(_OWN_WORDS.get(name, name))
+    arrow = _parse_arrow(_OUR_NAMES.get(name, name))
     if arrow is None:
         return _parse_pandas(text)
     # with the suffix it is pandas' text, which is sent as large_string
@@ -219,9 +228,9 @@ def _did_you_mean(text: str) -> str:
     if match := re.fullmatch(r"(?:decimal|numeric)\((\d+), ?(\d+)\)", text, re.ASCII):
         return f'did you mean "decimal128({match[1]}, {match[2]})"?'
     word = re.split(r"\W", text, maxsplit=1)[0]
-    meant = difflib.get_close_matches(text, _KNOWN, 1)
-    if word in _MEANT:
-        meant = [_MEANT[word]]
-    if not meant:
+    suggestions = difflib.get_close_matches(text, _SUGGESTED, 1)
+    if word in _COMMON_NAMES:
+        suggestions = [_COMMON_NAMES[word]]
+    if not suggestions:
         return _EXAMPLES
-    return f'did you mean "{meant[0]}"?'
+    return f'did you mean "{suggestions[0]}"?'

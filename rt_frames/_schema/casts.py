@@ -103,19 +103,20 @@ def refusal_reason(
     """
     if lists not in ("", "list"):
         return f"nothing inside a {lists} is cast"
-    old, size = list_kind(before)
-    new, new_size = list_kind(after)
-    if not old or not new:
+    old_kind, old_size = list_kind(before)
+    new_kind, new_size = list_kind(after)
+    if not old_kind or not new_kind:
         return _scalar_refusal_reason(before, after)
     item = after.value_field
     is_default = item.nullable and item.name == "item"
-    if new == "fixed_size_list":
-        if old == new and size != new_size:
-            return "the length of a fixed_size_list stays"
+    is_same_type = before.value_type == item.type
+    if new_kind == "fixed_size_list":
+        if old_kind == new_kind and old_size != new_size:
+            return "the length of a fixed_size_list cannot change"
         if not item.nullable:
             return "the items of a fixed_size_list stay nullable"
-    elif old == "fixed_size_list" and before.value_type == item.type and not is_default:
-        return 'what was in a fixed_size_list is nullable and named "item"'
+    elif old_kind == "fixed_size_list" and not is_default and is_same_type:
+        return 'the items of a fixed_size_list stay nullable and named "item"'
     return refusal_reason(before.value_type, item.type)
 
 
@@ -170,13 +171,15 @@ def split_reason(
     """
     if all(cast is None for _, _, cast, _ in changes):
         return None
-    given_up = {path for path, name, _, _ in changes if name is not None}
+    renamed_paths = {path for path, name, _, _ in changes if name is not None}
     for path, name, cast, nullable in changes:
         if nullable is False or (nullable is not None and cast is None):
             return f"one request cannot change the nullability of {path!r} together with a cast"
         parent = path.rpartition(".")[0]
-        is_mixed_up = cast is None or parent != ""
-        if is_mixed_up and name is not None and join_path(parent, name) in given_up:
+        # a whole column that is cast may take a name that was in use
+        if name is None or (cast is not None and not parent):
+            continue
+        if join_path(parent, name) in renamed_paths:
             return f"one request cannot rename {path!r} to a name that is in use together with a cast"
     return None
 

@@ -29,6 +29,9 @@ from rt_frames.errors import UnsupportedTypeError
 # can wrap a column
 MAX_LEVELS = 32
 
+# Arrow counts bytes and items of a fixed size with 32 bits
+_MAX_LENGTH = 2**31 - 1
+
 # types around a field, outermost first
 Parents = tuple[pa.DataType, ...]
 
@@ -131,10 +134,10 @@ def iter_fields(
 ) -> Iterator[tuple[str, pa.Field, Parents]]:
     """Yield fields and all inside them, each with its path and the types around it."""
     for field in fields:
-        here = join_path(path, field.name)
-        yield here, field, parents
-        inside = child_fields(storage(field.type))
-        yield from iter_fields(inside, here, (*parents, field.type))
+        field_path = join_path(path, field.name)
+        yield field_path, field, parents
+        children = child_fields(storage(field.type))
+        yield from iter_fields(children, field_path, (*parents, field.type))
 
 
 def map_fields(
@@ -158,10 +161,12 @@ def map_types(
     arrow: pa.DataType, change: Callable[[pa.DataType], pa.DataType]
 ) -> pa.DataType:
     """Return a type after changing the types inside it, and then the type itself."""
+
+    def change_inside(field: pa.Field) -> pa.Field:
+        return field.with_type(map_types(field.type, change))
+
     if types.is_nested(arrow):
-        arrow = map_fields(
-            arrow, lambda field: field.with_type(map_types(field.type, change))
-        )
+        arrow = map_fields(arrow, change_inside)
     return change(arrow)
 
 
@@ -187,13 +192,15 @@ def to_data_type(
         return {"type": _to_name(arrow, path)}
     fields = []
     for child in child_fields(arrow):
-        here = join_path(path, child.name)
-        inside = to_data_type(child.type, here, level + 1, maps=maps)
-        fields.append({"name": child.name, "type": inside, "nullable": child.nullable})
-    described: dict[str, Any] = {"type": kind, "fields": fields}
+        child_path = join_path(path, child.name)
+        child_type = to_data_type(child.type, child_path, level + 1, maps=maps)
+        fields.append(
+            {"name": child.name, "type": child_type, "nullable": child.nullable}
+        )
+    data_type: dict[str, Any] = {"type": kind, "fields": fields}
     if kind == "fixed_size_list":
-        described["length"] = length
-    return described
+        data_type["length"] = length
+    return data_type
 
 
 def _to_name(arrow: pa.DataType, path: str) -> str:
@@ -271,7 +278,7 @@ def to_schema(described: Any) -> pa.Schema:
     Extension types are restored if the metadata of fields has their names, as in Arrow.
     """
     _expect(Mapping, described, "schema", 'an object with "fields"')
-    fields = _parse_fields({"type": "schema", **described}, "schema", -1)
+    fields = _parse_fields(described, "schema", -1)
     schema = pa.schema(fields, _parse_metadata(described))
     try:
         return pa.ipc.read_schema(pa.py_buffer(schema.serialize()))
@@ -316,9 +323,9 @@ def _parse(spec: Any, at: str, level: int) -> pa.DataType:
     return _parse_name(name, f"{at}.type")
 
 
-def _expect(kind: type, value: Any, at: str, what: str) -> Any:
+def _expect(kind: type, value: Any, at: str, expected: str) -> Any:
     if not isinstance(value, kind):
-        raise ValueError(f"{at}: expected {what}, got {show_value(value)}")
+        raise ValueError(f"{at}: expected {expected}, got {show_value(value)}")
     return value
 
 
@@ -336,50 +343,49 @@ def _parse_list(spec: Mapping[str, Any], at: str, level: int) -> pa.DataType:
         return pa.list_(item)
     if name == "large_list":
         return pa.large_list(item)
-    parts = child_fields(item.type)
-    if not types.is_struct(item.type) or len(parts) != 2 or parts[0].nullable:
+    pair = child_fields(item.type)
+    if not types.is_struct(item.type) or len(pair) != 2 or pair[0].nullable:
         raise ValueError(
             f"{at}.fields: the item of a map must be a struct of two fields, its keys, not nullable, and its values"
         )
-    return pa.map_(*parts)
+    return pa.map_(*pair)
 
 
 def _parse_length(spec: Mapping[str, Any], at: str) -> int:
     length = spec.get("length")
-    if (
-        isinstance(length, bool)
-        or not isinstance(length, int)
-        or not 0 <= length < 2**31
-    ):
-        raise ValueError(
-            f"{at}.length: a {spec['type']} needs a length from 0 to {2**31 - 1}, got {show_value(length)}"
-        )
-    return length
+    is_bool = isinstance(length, bool)
+    if isinstance(length, int) and not is_bool and 0 <= length <= _MAX_LENGTH:
+        return length
+    raise ValueError(
+        f"{at}.length: a {spec['type']} needs a length from 0 to {_MAX_LENGTH}, got {show_value(length)}"
+    )
 
 
 def _parse_fields(spec: Mapping[str, Any], at: str, level: int) -> list[pa.Field]:
     parsed = []
     children = _expect(list, spec.get("fields"), f"{at}.fields", "an array of fields")
-    for i, child in enumerate(children):
-        here = f"{at}.fields[{i}]"
-        _expect(Mapping, child, here, 'an object with "name", "type" and "nullable"')
-        name = _expect(str, child.get("name"), f"{here}.name", "a string")
-        nullable = _expect(
-            bool, child.get("nullable"), f"{here}.nullable", "true or false"
-        )
-        arrow = _parse(child.get("type"), f"{here}.type", level + 1)
-        if types.is_null(arrow) and not nullable:
-            raise ValueError(f"{here}.nullable: a field of type null must be nullable")
-        try:
-            parsed.append(pa.field(name, arrow, nullable, _parse_metadata(child)))
-        except UnicodeError as error:
-            raise ValueError(f"{here}.name: {error}") from None
+    for number, child in enumerate(children):
+        parsed.append(_parse_field(child, f"{at}.fields[{number}]", level + 1))
     return parsed
 
 
+def _parse_field(spec: Any, at: str, level: int) -> pa.Field:
+    _expect(Mapping, spec, at, 'an object with "name", "type" and "nullable"')
+    name = _expect(str, spec.get("name"), f"{at}.name", "a string")
+    nullable = _expect(bool, spec.get("nullable"), f"{at}.nullable", "true or false")
+    arrow = _parse(spec.get("type"), f"{at}.type", level)
+    if types.is_null(arrow) and not nullable:
+        raise ValueError(f"{at}.nullable: a field of type null must be nullable")
+    try:
+        return pa.field(name, arrow, nullable, _parse_metadata(spec))
+    except UnicodeError as error:
+        raise ValueError(f"{at}.name: {error}") from None
+
+
 def _parse_name(name: str, at: str) -> pa.DataType:
-    if found := _TYPES.get(name):
-        return found
+    arrow = _TYPES.get(name)
+    if arrow is not None:
+        return arrow
     with contextlib.suppress(ValueError, TypeError, pa.ArrowException):
         if match := re.fullmatch(r"timestamp:(\w+):(.+)", name):
             zone = None if match[2] == "-" else match[2]
@@ -387,8 +393,11 @@ def _parse_name(name: str, at: str) -> pa.DataType:
         if match := re.fullmatch(
             r"decimal:(128|256):(\d{1,9}):(-?\d{1,9})", name, re.ASCII
         ):
-            decimal = pa.decimal128 if match[1] == "128" else pa.decimal256
-            return decimal(int(match[2]), int(match[3]))
+            precision = int(match[2])
+            scale = int(match[3])
+            if match[1] == "128":
+                return pa.decimal128(precision, scale)
+            return pa.decimal256(precision, scale)
         if match := re.fullmatch(r"dict:(.+):(\w+):(true|false)", name):
             codes = _parse_name(match[2], at)
             value = _parse_name(match[1], at)

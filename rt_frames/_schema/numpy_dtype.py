@@ -32,13 +32,24 @@ def from_numpy(dtype: np.dtype[Any] | type[np.generic], path: str) -> pa.DataTyp
     if dtype.kind in "biuf" and dtype.itemsize <= 8:
         return pa.from_numpy_dtype(dtype.newbyteorder("="))
     if dtype.kind in "mM":
-        unit, count = np.datetime_data(dtype)
-        if count == 1 and unit in ("s", "ms", "us", "ns"):
-            return pa.timestamp(unit) if dtype.kind == "M" else pa.duration(unit)
-        if (dtype.kind, count, unit) == ("M", 1, "D"):
-            return pa.date32()
+        arrow = _from_moments(dtype)
+        if arrow is not None:
+            return arrow
     if dtype.kind == "O":
         raise untyped(path, "NumPy's object", "object")
     raise unsupported(
         path, f"NumPy's {dtype!s:.80}", _ADVICE.get(dtype.kind, "convert it first")
     )
+
+
+def _from_moments(dtype: np.dtype[Any]) -> pa.DataType | None:
+    unit, count = np.datetime_data(dtype)
+    if count != 1:
+        return None
+    if unit == "D" and dtype.kind == "M":
+        return pa.date32()
+    if unit not in ("s", "ms", "us", "ns"):
+        return None
+    if dtype.kind == "M":
+        return pa.timestamp(unit)
+    return pa.duration(unit)

@@ -93,7 +93,6 @@ def _from_categories(dtype: pd.CategoricalDtype, path: str) -> pa.DataType:
         arrow = infer(path, dtype.categories.to_numpy(dtype=object)).arrow
         if not pa.types.is_nested(arrow):
             return categorical_type(arrow)
-    kinds = sorted({type(value).__name__ for value in dtype.categories})
-    raise unsupported(
-        path, f"a category of {' and '.join(kinds)[:200]}", _CATEGORIES_ADVICE
-    )
+    names = sorted({type(value).__name__ for value in dtype.categories})
+    subject = f"a category of {' and '.join(names)[:200]}"
+    raise unsupported(path, subject, _CATEGORIES_ADVICE)

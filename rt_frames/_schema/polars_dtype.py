@@ -70,11 +70,7 @@ def from_polars(
     if isinstance(dtype, pl.Duration):
         return pa.duration(dtype.time_unit)
     if isinstance(dtype, pl.Decimal):
-        # Polars refuses such a precision only in a column with values
-        if not 0 < dtype.precision <= 38:
-            advice = "pass pl.Decimal of 1 to 38 digits, or pyarrow.decimal256"
-            raise unsupported(path, f"Polars' {dtype}", advice)
-        return pa.decimal128(dtype.precision, dtype.scale)
+        return _from_decimal(dtype, path)
     if isinstance(dtype, pl.Categorical | pl.Enum):
         return categorical_type(pa.large_string())
     if isinstance(dtype, _EXTENSION):
@@ -83,6 +79,14 @@ def from_polars(
         return _from_nested(dtype, path, level + 1)
     advice = next(text for kind, text in _ADVICE.items() if isinstance(dtype, kind))
     raise unsupported(path, f"Polars' {dtype}", advice)
+
+
+def _from_decimal(dtype: pl.Decimal, path: str) -> pa.DataType:
+    # Polars refuses such a precision only in a column with values
+    if not 0 < dtype.precision <= 38:
+        advice = "pass pl.Decimal of 1 to 38 digits, or pyarrow.decimal256"
+        raise unsupported(path, f"Polars' {dtype}", advice)
+    return pa.decimal128(dtype.precision, dtype.scale)
 
 
 def _from_extension(dtype: Any, path: str, level: int) -> pa.DataType:
@@ -99,8 +103,8 @@ def _instance(kind: type[pl.DataType], path: str) -> pl.DataType:
     if is_own and kind not in _EXAMPLES:
         return kind()
     example = _EXAMPLES.get(kind, "an instance of it")
-    what = f"Polars' {kind.__name__} without parameters"
-    raise unsupported(path, what, f"pass {example}")
+    subject = f"Polars' {kind.__name__} without parameters"
+    raise unsupported(path, subject, f"pass {example}")
 
 
 def _from_nested(dtype: Any, path: str, level: int) -> pa.DataType:
@@ -120,11 +124,11 @@ def _from_nested(dtype: Any, path: str, level: int) -> pa.DataType:
 
 
 def _from_struct(dtype: pl.Struct, path: str, level: int) -> pa.DataType:
-    if not all(isinstance(field, pl.Field) for field in dtype.fields):
-        what = f"a Struct of {dtype.fields!r:.80}"
-        raise unsupported(path, what, f"pass {_EXAMPLES[pl.Struct]}")
     fields = []
     for field in dtype.fields:
+        if not isinstance(field, pl.Field):
+            subject = f"a Struct of {dtype.fields!r:.80}"
+            raise unsupported(path, subject, f"pass {_EXAMPLES[pl.Struct]}")
         arrow = from_polars(field.dtype, join_path(path, field.name), level)
         fields.append((field.name, arrow))
     return pa.struct(fields)

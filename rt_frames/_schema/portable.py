@@ -57,6 +57,8 @@ _CODED = (
 # two of the kinds have no class in pyarrow, only a number
 _INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)
 
+# seconds since 1970
+_WINTER_AND_SUMMER = (1735689600, 1751328000)
 # errors that conversions of values raise
 CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
@@ -76,29 +78,34 @@ PANDAS_ADVICE = {
 }
 
 
-def unsupported(path: str, what: Any, advice: str) -> UnsupportedTypeError:
+def unsupported(path: str, subject: str, advice: str) -> UnsupportedTypeError:
     """Return the error for a type that cannot be sent."""
-    return UnsupportedTypeError(f"{column_prefix(path)}{what} cannot be sent; {advice}")
+    return UnsupportedTypeError(
+        f"{column_prefix(path)}{subject} cannot be sent; {advice}"
+    )
 
 
-def untyped(path: str, what: str, kind: str) -> UnsupportedTypeError:
+def untyped(path: str, subject: str, kind: str) -> UnsupportedTypeError:
     """Return the error for a dtype that does not say what type its values have."""
     return UnsupportedTypeError(
-        f"{column_prefix(path)}{what} does not say what type its values have; "
+        f"{column_prefix(path)}{subject} does not say what type its values have; "
         f"{UNTYPED[kind]}"
     )
 
 
 def zone_name(zone: Any, path: str, advice: str) -> str:
     """Return Arrow's name of a time zone, or raise if that name has other offsets."""
-    winter_and_summer = (1735689600, 1751328000)
     with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):
         arrow = pa.timestamp("s", zone)
-        named = [pa.scalar(second, arrow).as_py() for second in winter_and_summer]
-        if all(at.utcoffset() == at.astimezone(zone).utcoffset() for at in named):
+        if all(_is_same_offset(second, arrow, zone) for second in _WINTER_AND_SUMMER):
             return str(arrow.tz)
-    what = f"the time zone {show_value(zone)}"
-    raise unsupported(path, what, f"convert it to a named zone, {advice}")
+    subject = f"the time zone {show_value(zone)}"
+    raise unsupported(path, subject, f"convert it to a named zone, {advice}")
+
+
+def _is_same_offset(second: int, arrow: pa.DataType, zone: Any) -> bool:
+    moment = pa.scalar(second, arrow).as_py()
+    return bool(moment.utcoffset() == moment.astimezone(zone).utcoffset())
 
 
 def check_level(path: str, level: int) -> None:
@@ -110,12 +117,15 @@ def check_level(path: str, level: int) -> None:
 def is_plain(schema: pa.Schema) -> bool:
     """Return whether all columns are nullable and portable as they are."""
     try:
-        return all(
-            f.type.id in _PORTABLE_IDS and f.nullable and not f.metadata for f in schema
-        )
+        return all(map(_is_plain_field, schema))
     except KeyError:
         # a type for which pyarrow has no class
         return False
+
+
+def _is_plain_field(field: pa.Field) -> bool:
+    is_portable = field.type.id in _PORTABLE_IDS
+    return is_portable and field.nullable and not field.metadata
 
 
 def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataType:
@@ -164,8 +174,8 @@ def _portable_nested(arrow: pa.DataType, path: str, level: int) -> pa.DataType:
         unnamed = ""
         level += 1
         if types.is_null(to_portable(arrow.key_type, path, level)):
-            what = f"Arrow's {arrow}, whose keys have no type,"
-            raise unsupported(path, what, "cast it to a map of another key type")
+            subject = f"Arrow's {arrow}, whose keys have no type,"
+            raise unsupported(path, subject, "cast it to a map of another key type")
 
     def portable_field(field: pa.Field) -> pa.Field:
         inside = to_portable(field.type, join_path(path, field.name), level)
