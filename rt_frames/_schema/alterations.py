@@ -1,4 +1,4 @@
-"""Alteration, a change of one column; AlterationPlan, several of them; their JSON."""
+"""`Alteration`, a change of one column; `AlterationPlan`, all changes of a table."""
 
 from __future__ import annotations
 
@@ -464,7 +464,7 @@ def check_values_kept(
 def by_kind(plan: AlterationPlan) -> list[AlterationPlan]:
     """Split a plan into changes, added and dropped columns, without empty plans.
 
-    Dropped columns come last, as they cannot be restored.
+    Dropped columns come last, as no further request can undo the drop.
     """
     plans = [
         AlterationPlan(plan),

@@ -30,7 +30,7 @@ from rt_frames._schema.portable import (
 from rt_frames._text import show_value
 
 _EXAMPLES = 'pass a dtype such as "int64", "float32", "large_string", "Int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)"'
-# names of types in databases and in everyday speech → names that are known here
+# names of types in databases and in everyday speech → names to suggest
 _COMMON_NAMES = {
     **dict.fromkeys(("text", "varchar", "char"), "large_string"),
     **dict.fromkeys(("integer", "bigint", "long"), "int64"),

@@ -160,7 +160,7 @@ def map_fields(
 def map_types(
     arrow: pa.DataType, change: Callable[[pa.DataType], pa.DataType]
 ) -> pa.DataType:
-    """Return a type after changing the types inside it, and then the type itself."""
+    """Return a type after changes of the types inside it, and then of itself."""
 
     def change_inside(field: pa.Field) -> pa.Field:
         return field.with_type(map_types(field.type, change))
