@@ -1,4 +1,4 @@
-"""Listings as text and as HTML, and tracebacks without inner frames.
+"""Listings as text and as HTML, and tracebacks without this package's frames.
 
 The text is aligned to the terminal's width. The HTML loads nothing and inherits the
 page's colours, light or dark.
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# the most rows that are shown
+# rows beyond it are only counted
 MAX_ROWS = 60
-# characters that a column keeps on the narrowest terminal
+# characters that a column keeps, however narrow the terminal is
 _MIN_WIDTH = 12
 _MARK = ' style="background:rgba(235,140,0,.2);font-weight:bold"'
 _CELL = 'style="text-align:left;padding:.2em 1em .2em 0;border-bottom:1px solid rgba(128,128,128,.4)"'
 
 
 class Listing(NamedTuple):
-    """A title, rows of cells under a head, and notes below.
+    """A table to display: title, head, rows and notes.
 
-    Empty columns are left out. ``marked`` are rows that a reader should not miss.
+    Empty columns are left out. HTML highlights the rows whose numbers are ``marked``.
     """
 
     title: str
@@ -40,21 +40,19 @@ class Listing(NamedTuple):
     notes: Sequence[str] = ()
     marked: Collection[int] = ()
 
-    def shown(self) -> list[tuple[str, ...]]:
-        """Return the head and the rows that are shown."""
-        lines = [self.head, *self.rows[:MAX_ROWS]]
-        columns = [
-            column
-            for column in zip(*lines, strict=True)
-            if any(column[1:]) or not self.rows
-        ]
-        kept = zip(*columns, strict=True)
-        return [tuple(map(make_printable, line)) for line in kept]
+    def lines(self) -> list[tuple[str, ...]]:
+        """Return the head and the first rows, without empty columns."""
+        columns = []
+        for column in zip(self.head, *self.rows[:MAX_ROWS], strict=True):
+            cells = column[1:]
+            if any(cells) or not self.rows:
+                columns.append(column)
+        return [tuple(map(make_printable, line)) for line in zip(*columns, strict=True)]
 
 
 def as_text(listing: Listing) -> str:
-    """Draw a listing with aligned columns, as wide as the terminal if possible."""
-    lines = listing.shown()
+    """Write a listing as aligned text, no wider than the terminal if possible."""
+    lines = listing.lines()
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     available = shutil.get_terminal_size((120, 24)).columns - 2 * (len(widths) - 1)
     while sum(widths) > available and max(widths) > _MIN_WIDTH:
@@ -70,8 +68,8 @@ def as_text(listing: Listing) -> str:
 
 
 def as_html(listing: Listing) -> str:
-    """Draw a listing for a notebook, every word of it escaped."""
-    head, *lines = listing.shown()
+    """Write a listing as HTML for a notebook, with all text escaped."""
+    head, *lines = listing.lines()
     parts = [
         '<div style="color:inherit;background:transparent">',
         f"<p><b>{_escape(listing.title)}</b></p>",
@@ -97,9 +95,9 @@ def as_html(listing: Listing) -> str:
 def hide_traceback(function: Callable[P, T]) -> Callable[P, T]:
     """Hide the package's frames in the tracebacks of notebooks and pytest.
 
-    They show the caller's line and the one that raised, and only the message of a
-    cause: frames with a local variable ``__tracebackhide__`` are left out. Python's own
-    traceback shows all.
+    They leave out frames with a local variable ``__tracebackhide__``. What remains is
+    the caller's line, the line that raised, and the message of each cause. Python's own
+    traceback shows all frames.
     """
 
     @functools.wraps(function)
@@ -108,7 +106,7 @@ def hide_traceback(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **options)
         except Exception as error:
-            # the first frame is this one, which hides itself
+            # from the next frame on: this one hides itself
             _hide(error.__traceback__ and error.__traceback__.tb_next, _is_ours)
             if type(error).__module__.startswith(_PACKAGE):
                 cause = error.__cause__ or error.__context__
@@ -123,11 +121,13 @@ def hide_traceback(function: Callable[P, T]) -> Callable[P, T]:
 _PACKAGE = __name__.partition(".")[0]
 
 
-def _hide(step: TracebackType | None, is_hidden: Callable[[FrameType], bool]) -> None:
-    while step is not None:
-        if is_hidden(step.tb_frame):
-            step.tb_frame.f_locals["__tracebackhide__"] = True
-        step = step.tb_next
+def _hide(
+    traceback: TracebackType | None, is_hidden: Callable[[FrameType], bool]
+) -> None:
+    while traceback is not None:
+        if is_hidden(traceback.tb_frame):
+            traceback.tb_frame.f_locals["__tracebackhide__"] = True
+        traceback = traceback.tb_next
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.util
 import sys
 
-# an extra → modules that it installs
+# the modules of each extra
 _MODULES = {"files": ["duckdb"], "local": ["cheroot", "lance"]}
 
 
 def require(extra: str) -> None:
-    """Raise ImportError if an extra is not installed, or cannot be on this system."""
+    """Raise ImportError if an extra is not installed, or not supported here."""
     if extra == "local" and sys.platform == "win32":
         raise ImportError(
             "the embedded service needs Linux, macOS or WSL; on Windows, run rt-frames "

@@ -20,7 +20,7 @@ DialectName = Literal["documented", "lancedb"]
 
 def has_control_characters(name: str) -> bool:
     """Return whether a name holds control characters or lone surrogates."""
-    # a fast test, which is mostly true
+    # fast, and true of nearly every name
     if name.isprintable():
         return False
     for code in map(ord, name):
@@ -34,7 +34,7 @@ def duplicates(names: Iterable[T]) -> list[T]:
     return [name for name, number in Counter(names).items() if number > 1]
 
 
-# the engine's own columns
+# Lance's own columns
 RESERVED = (
     "_rowid",
     "_rowaddr",
@@ -50,7 +50,7 @@ def name_error(text: str) -> Message:
 
 
 def check_column_names(names: list[str], note: str = "") -> None:
-    """Refuse column names that the service's engine cannot keep."""
+    """Raise ValueError for column names that the engine cannot store."""
     if not names:
         raise ValueError("the frame has no columns; a table needs at least one")
     if len(set(names)) < len(names):
@@ -71,7 +71,7 @@ def check_column_names(names: list[str], note: str = "") -> None:
 
 
 def check_no_dots(names: list[str]) -> None:
-    """Refuse column names that would read as the path of a nested column."""
+    """Raise ValueError for names that would read as the path of a nested column."""
     dotted = [name for name in names if "." in name]
     if dotted:
         why = "which separate the levels of nested columns"
@@ -83,12 +83,12 @@ def check_no_dots(names: list[str]) -> None:
 
 
 def clean_names(labels: Iterable[Any]) -> list[str]:
-    """Make names of any labels that every service takes, the embedded one too.
+    """Make column names that every service accepts, from any labels.
 
     MultiIndex levels are joined with ``_``, invalid characters become ``_``, reserved
-    names get a trailing ``_``, duplicates a number.
+    names get a trailing ``_``, duplicates a number. A label that is a valid and unique
+    name stays as it is.
     """
-    # (name, whether its label is that name already, and keeps it)
     cleaned = []
     for label in labels:
         name = _clean(label)
@@ -110,19 +110,19 @@ def clean_names(labels: Iterable[Any]) -> list[str]:
 
 
 class CleanLabels:
-    """Clean the labels of the frames of one table, which must be those of the first."""
+    """Cleans the labels of the frames of one table, which must be alike in all."""
 
     def __init__(self) -> None:
         self._first: list[Any] = []
 
     def __call__(self, labels: Iterable[Any]) -> list[str]:
-        """Return the names of one frame's columns."""
+        """Return one frame's column names; labels unlike the first frame's raise."""
         labels = list(labels)
         first = self._first or labels
         self._first = first
         # a frame with more or fewer columns is refused when its rows are converted
         for number, (label, expected) in enumerate(zip(labels, first, strict=False), 1):
-            # by their text: NaN does not equal itself
+            # compared as text: NaN does not equal itself
             is_alike = str(label) == str(expected)
             if not is_alike or isinstance(label, str) != isinstance(expected, str):
                 raise ValueError(
@@ -150,7 +150,7 @@ def join_path(parent: str, name: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Offer the names closest to an unknown one, or else list those that exist."""
+    """Suggest the names closest to an unknown name, else list all names."""
     names = list(known)
     if not names:
         return "there are none"
@@ -161,7 +161,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def closest_names(name: str, names: list[str]) -> list[str]:
-    """Return names that differ in case, spaces or underscores, else similar ones."""
+    """Return the names that are closest to another one.
+
+    These are the names that differ only in case, spaces or underscores, or else up to
+    three similar names.
+    """
     same = [other for other in names if _spell(other) == _spell(name)]
     return same or difflib.get_close_matches(name, names, 3)
 
@@ -171,7 +175,7 @@ def _spell(name: str) -> str:
 
 
 def check_order(data: Any, name: Any, call: str) -> None:
-    """Refuse data and a name that were exchanged.
+    """Raise TypeError if the caller exchanged data and name.
 
     ``call`` shows the right order, with ``{}`` for the name.
     """
@@ -182,13 +186,13 @@ def check_order(data: Any, name: Any, call: str) -> None:
 
 
 def check_table_name(name: Any) -> None:
-    """Refuse names that no address can carry, or that may lead to another table.
+    """Raise for names that no URL can carry, or that may lead to another table.
 
-    The name itself is not repeated.
+    Messages do not repeat the name.
     """
     if not isinstance(name, str):
         raise TypeError(f"name: a table's name is a string, not {type(name).__name__}")
-    # a proxy may decode an address once more than the service does
+    # a proxy may decode a URL once more than the service does
     for decoded in (name, unquote(name)):
         if decoded in ("", ".", ".."):
             raise ValueError(

@@ -29,7 +29,7 @@ class Progress:
     Parameters
     ----------
     shown : bool or None
-        As the caller passed it.
+        The caller's ``progress=``.
     total : int or None
         Bytes to send, if known.
     name : str
@@ -42,7 +42,7 @@ class Progress:
         self._shown = shown
         self._total = total
         self._name = name
-        self._began = time.monotonic()
+        self._started = time.monotonic()
         self._bar: tqdm[Any] | None = None
 
     def __enter__(self) -> Self:
@@ -58,19 +58,19 @@ class Progress:
 
     def _draw(self, sent: int, rows: int) -> None:
         if self._bar is None:
-            is_due = time.monotonic() - self._began > SHOW_AFTER
+            is_due = time.monotonic() - self._started > SHOW_AFTER
             if self._shown is None and is_due:
                 # a program without a console has no stderr
                 in_terminal = sys.stderr is not None and sys.stderr.isatty()
                 self._shown = _in_notebook() or in_terminal
             if not self._shown:
                 return
-            kind = _NotebookBar if _in_notebook() else tqdm
-            self._bar = kind(
+            bar_class = _NotebookBar if _in_notebook() else tqdm
+            self._bar = bar_class(
                 total=self._total, desc=self._name, unit="B", unit_scale=True
             )
-            # time and rate are of the whole upload
-            self._bar.start_t -= time.monotonic() - self._began
+            # so that time and rate are those of the whole upload
+            self._bar.start_t -= time.monotonic() - self._started
         self._bar.set_postfix_str(count(rows, "row"), refresh=False)
         self._bar.update(sent - self._bar.n)
 
@@ -90,8 +90,8 @@ def _in_notebook() -> bool:
 class _NotebookBar(tqdm):  # type: ignore[type-arg]  # it iterates nothing
     """A tqdm bar drawn as HTML, in the colours of the browser's theme.
 
-    A text bar goes to stderr, which notebooks show as an error. Without a total the bar
-    moves and does not fill.
+    A text bar goes to stderr, which notebooks show as an error. Without a total, the
+    bar moves but does not fill.
     """
 
     _handle: Any = None
@@ -100,20 +100,20 @@ class _NotebookBar(tqdm):  # type: ignore[type-arg]  # it iterates nothing
         super().__init__(file=io.StringIO(), mininterval=_REDRAW_AFTER, **options)
 
     def display(self, *_: Any, **_options: Any) -> None:
-        """Draw the bar. tqdm calls this as often as is useful, and at the end."""
-        facts = self.format_dict
-        seconds = max(facts["elapsed"], 1e-3)
+        """Draw the bar. tqdm calls this now and then, and at the end."""
+        state = self.format_dict
+        seconds = max(state["elapsed"], 1e-3)
         size = format_bytes(self.n)
         if self.total:
             size += f" of {format_bytes(self.total)}"
-        words = [size]
-        if facts["postfix"]:
-            words.append(facts["postfix"])
-        words.append(f"{format_bytes(self.n / seconds)}/s")
-        words.append(f"{seconds:.0f} s")
-        text = f"{self.desc}: {', '.join(words)}"
+        parts = [size]
+        if state["postfix"]:
+            parts.append(state["postfix"])
+        parts.append(f"{format_bytes(self.n / seconds)}/s")
+        parts.append(f"{seconds:.0f} s")
+        text = f"{self.desc}: {', '.join(parts)}"
         total = self.total
-        # a closed bar is disabled, and complete
+        # tqdm disables a bar that is closed: the upload is complete
         if not total and self.disable:
             total = self.n
         value = f' value="{self.n}" max="{total}"' if total else ""

@@ -11,7 +11,7 @@ MAX_LISTED = 10
 
 
 def shorten(text: str, limit: int) -> str:
-    """Cut a text to ``limit`` characters, with an ellipsis as the last of them."""
+    """Truncate a text to ``limit`` characters, of which an ellipsis is the last."""
     if len(text) <= limit:
         return text
     return text[: limit - 1] + "…"
@@ -36,7 +36,7 @@ def make_printable(text: str) -> str:
 
 
 def show_value(value: Any, limit: int = 80) -> str:
-    """Show any object in a few words."""
+    """Return a short, printable repr of any object."""
     try:
         start = repr(value)[: 4 * limit + 80]
         return shorten(make_printable(one_line(start, limit)), limit)
@@ -47,7 +47,7 @@ def show_value(value: Any, limit: int = 80) -> str:
 def list_names(names: Iterable[Any], limit: int = MAX_LISTED) -> str:
     """Write names as ``'a', 'b'``.
 
-    Of more than ``limit``, the first ones and the number of all.
+    Names beyond ``limit`` are left out, and the number of all names follows.
     """
     all_names = list(names)
     text = ", ".join(map(show_value, all_names[:limit]))
@@ -59,7 +59,7 @@ def list_names(names: Iterable[Any], limit: int = MAX_LISTED) -> str:
 def list_some(sentences: list[str], limit: int = MAX_LISTED) -> str:
     """Join sentences with semicolons.
 
-    Of more than ``limit``, the first ones and the number of the others.
+    Sentences beyond ``limit`` are only counted.
     """
     text = "; ".join(sentences[:limit])
     more = len(sentences) - limit
@@ -69,7 +69,7 @@ def list_some(sentences: list[str], limit: int = MAX_LISTED) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Write a number of things: ``1 row``, ``2,000 rows``."""
+    """Write a number with its noun: ``1 row``, ``2,000 rows``."""
     plural = "" if number == 1 else "s"
     return f"{number:,} {noun}{plural}"
 
@@ -78,7 +78,7 @@ def format_bytes(nbytes: float) -> str:
     """Write a number of bytes with three digits: ``999 B``, ``1.5 kB``, ``12.3 GB``."""
     size = nbytes
     units = ["B", "kB", "MB", "GB", "TB", "PB"]
-    # larger values would be rounded to 1e+03
+    # the format would write 999.5 as 1e+03
     while size >= 999.5 and len(units) > 1:
         size /= 1000
         del units[0]
@@ -96,8 +96,8 @@ class Message(str):
         What to do next, with ``{}`` for the options. The CLI spells them as its own,
         and drops a hint whose options the command lacks.
     **options
-        The options: text, a bool, or a dict of names, with ``"…"`` for what only the
-        caller knows.
+        The options: text, a bool, or a dict of names, with ``"…"`` for a value that
+        only the caller knows.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """Ordered work on other threads.
 
-`prefetch` makes the next item while one is used, `parallel_map` makes several at once.
+`prefetch` computes the next item while the caller uses one, `parallel_map` computes
+several at once.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ _END: Any = object()
 
 
 class Worker:
-    """One thread that makes calls in order.
+    """A thread that makes calls in order.
 
-    `with` waits for its end, except after Ctrl-C.
+    Leaving ``with`` joins the thread, except after Ctrl-C.
 
-    Not `concurrent.futures`: an executor refuses calls once the main thread has ended,
-    while uploads on other threads go on; and an interrupt in ``Future.result`` may
-    become a RuntimeError, or leave a lock that the thread then waits for. Waiting for a
-    ``SimpleQueue`` is safe in that respect, and so is its ``put`` as a callback, which
-    is not Python code.
+    This is no executor of `concurrent.futures`, for two reasons. An executor refuses
+    calls once the main thread has ended, although uploads on other threads go on. And
+    an interrupt in ``Future.result`` may become a RuntimeError, or leave a lock for
+    which the thread then waits. A wait for a ``SimpleQueue`` has neither problem, nor
+    has its ``put`` as a callback: neither is Python code.
 
     Parameters
     ----------
     name : str
-        What the thread is for.
+        A word for the thread's purpose, which is part of the thread's name.
     """
 
     def __init__(self, name: str) -> None:
@@ -46,14 +47,14 @@ class Worker:
         try:
             self._thread.start()
         except BaseException:
-            # an interrupt may keep this object alive
+            # an interrupt may keep this object alive, and so the thread
             self._calls.put(None)
             raise
 
     def submit(
         self, call: Callable[..., Any], *arguments: Any
     ) -> queue.SimpleQueue[Any]:
-        """Have a function called after those before it. Pass the reply to `result`."""
+        """Queue a call. Pass the reply to `result`."""
         reply: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._calls.put((reply, call, arguments))
         return reply
@@ -77,24 +78,24 @@ class _Thread(threading.Thread):
     ) -> None:
         super().__init__(name=f"rt_frames {name}", daemon=True)
         self.calls = calls
-        # kept for its callback, which ends this thread when the worker is collected
+        # its callback ends this thread when the worker is collected
         self._worker = worker
 
     def run(self) -> None:
-        while _make(self.calls.get()):
+        while _run_call(self.calls.get()):
             pass
 
 
-def _make(task: Any) -> bool:
-    """Make one call and keep no reference to it; return whether it was one."""
-    # the weak reference to a worker that is gone, or None: the end
+def _run_call(task: Any) -> bool:
+    """Make one call and keep no reference to it. Return False at the end."""
+    # None, or the weak reference to a collected worker, is the end
     if not isinstance(task, tuple):
         return False
     reply, call, arguments = task
     try:
         reply.put((call(*arguments), None))
     except BaseException as error:  # noqa: BLE001  # raised by `result`
-        # without this frame, which runs on
+        # without this frame, which still runs when `result` raises
         outer = error.__traceback__ and error.__traceback__.tb_next
         reply.put((None, error.with_traceback(outer)))
         # from Python 3.13 on, the frame may outlive the call
@@ -104,7 +105,7 @@ def _make(task: Any) -> bool:
 
 
 def result(reply: queue.SimpleQueue[Any]) -> Any:
-    """Wait for a call; return its result, or raise its exception."""
+    """Wait for a call. Return its result, or raise its exception."""
     value, error = reply.get()
     if error is None:
         return value
@@ -117,12 +118,12 @@ def result(reply: queue.SimpleQueue[Any]) -> Any:
 
 @atexit.register
 def _end_threads() -> None:
-    """Wait for all threads.
+    """Join all threads.
 
-    One that returns from Arrow or Polars after the interpreter's end aborts the
+    A thread that returns from Arrow or Polars after the interpreter's end aborts the
     process.
     """
-    # one by one, the oldest first: it may depend on the others
+    # the oldest first: its call may wait for the calls of the others
     while (thread := _oldest_thread()) is not None:
         end_at_next_interrupt()
         thread.calls.put(None)
@@ -137,11 +138,11 @@ def _oldest_thread() -> _Thread | None:
 
 
 def end_at_next_interrupt() -> None:
-    """Let the next Ctrl-C end the process at once, after printed text was flushed."""
+    """Let the next Ctrl-C end the process at once, and flush the output."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         for stream in (sys.stdout, sys.stderr):
-            # there is none in a program without a console
+            # a program without a console has none
             if stream is not None:
                 with contextlib.suppress(OSError, ValueError):
                     stream.flush()
@@ -150,7 +151,8 @@ def end_at_next_interrupt() -> None:
 def allow_interrupts() -> None:
     """Let Ctrl-C interrupt a wait for a thread.
 
-    Polars sets SA_RESTART, with which the system resumes such a wait. Windows has none.
+    Polars sets SA_RESTART, with which the system resumes such a wait. Windows has no
+    SA_RESTART.
     """
     if sys.platform != "win32":
         signal.siginterrupt(signal.SIGINT, True)
@@ -160,7 +162,7 @@ def prefetch(source: Iterator[T]) -> Generator[T]:
     """Yield the items of an iterator, read one step ahead on a thread.
 
     That thread also closes the iterator, whose exceptions propagate. After a
-    KeyboardInterrupt the step that is running ends on its own, maybe late.
+    KeyboardInterrupt, nobody waits for the running step, which may end late.
     """
     with Worker("prefetch") as worker:
         try:
@@ -181,19 +183,19 @@ def parallel_map(
 ) -> Generator[R]:
     """Yield the results of a function for each item, in order.
 
-    Threads work on the items ahead meanwhile.
-    Exceptions propagate, each in its item's place.
+    Threads work on the next items meanwhile. An exception is raised in its item's
+    place.
 
     Parameters
     ----------
     work : callable
         Called on several threads at once.
     items : iterator
-        Read on this thread.
+        Read on the calling thread.
     threads : int
-        The most threads; with one, all is done on this thread.
+        The maximum number of threads. With 1, the calling thread does all work.
     is_cheap : callable
-        Whether an item is done on this thread, if no item before it is unfinished.
+        Whether the calling thread does an item itself, if all before it are finished.
     """
     if threads < 2:
         yield from map(work, items)
@@ -215,7 +217,7 @@ def parallel_map(
                     continue
                 replies.append(workers.next().submit(work_unless_ended, item))
                 del item
-                # unused results only take memory
+                # results that nobody uses yet only take memory
                 while len(replies) > ahead:
                     if replies[0].empty():
                         ahead = min(ahead + 1, threads)
@@ -231,7 +233,7 @@ def parallel_map(
 
 
 class _Workers:
-    """Workers in turn, each started when it is first needed."""
+    """Workers in rotation, each started on first use."""
 
     def __init__(self, limit: int, stack: contextlib.ExitStack) -> None:
         self._limit = limit
@@ -248,7 +250,7 @@ class _Workers:
 
 
 def _until_error(items: Iterator[T], failed: list[Exception]) -> Iterator[T]:
-    """Yield items until an exception, which is kept for after their results."""
+    """Yield items until an exception, which goes to ``failed`` instead."""
     try:
         yield from items
     except Exception as error:  # noqa: BLE001  # raised in its place

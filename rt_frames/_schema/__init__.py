@@ -4,5 +4,5 @@ dtypes → Arrow → ``data_type``, and two schemas → alterations. From the gr
 ``data_type``, ``portable``, ``casts``; ``any_dtype`` with a file for each library;
 ``alterations``, ``compare``.
 
-Imports `errors` and the helpers, nothing else of the package; no I/O and no frames.
+Layering (tests/test_house.py): no I/O and no frames; imports `errors` and the helpers.
 """

@@ -1,4 +1,4 @@
-"""One change of one column, a plan of several, and the JSON that is sent."""
+"""`Alteration`, a change of one column; `AlterationPlan`, all changes of a table."""
 
 from __future__ import annotations
 
@@ -18,11 +18,17 @@ from rt_frames._schema.casts import (
     split_reason,
 )
 from rt_frames._schema.data_type import to_data_type
-from rt_frames._text import Message, count, list_names, list_some, show_value
+from rt_frames._text import (
+    MAX_LISTED,
+    Message,
+    count,
+    list_names,
+    list_some,
+    show_value,
+)
 from rt_frames.errors import AlterationError
 
-# keys of an alteration, as the service names them
-_SENT = ("path", "rename", "data_type", "nullable")
+_JSON_KEYS = {"path", "rename", "data_type", "nullable"}
 
 
 @dataclass(frozen=True)
@@ -40,15 +46,15 @@ class Alteration:
     nullable : bool, optional
         Whether it may hold nulls.
     before : pyarrow.DataType, optional
-        Its present type, if known. It is shown, and neither compared nor sent.
+        Its type before the change, if known. Shown, but neither compared nor sent.
     lists : str, default ""
-        The list kind of the path, such as ``"large_list"``; empty if it leads through
-        no list. Neither compared nor sent.
+        The list kind of the path, such as ``"large_list"``. Empty if the path leads
+        through no list. Neither compared nor sent.
 
     Raises
     ------
     ValueError
-        If nothing would change, or a name cannot be used.
+        If the alteration changes nothing, or a name is not valid.
     UnsupportedTypeError
         If the service has no name for the type.
 
@@ -68,29 +74,17 @@ class Alteration:
 
     def __post_init__(self) -> None:
         path = self.path
-        rename = self.rename
         nullable = self.nullable
         if not isinstance(path, str) or not path:
             raise ValueError(
                 f"path: expected the name of a column, got {show_value(path)}"
             )
-        if rename is None and self.data_type is None and nullable is None:
+        if self.rename is None and self.data_type is None and nullable is None:
             raise ValueError(
-                f"the alteration of {path!r} changes nothing; give rename, data_type or nullable"
+                f"the alteration of {path!r} changes nothing; pass rename, data_type or nullable"
             )
-        if rename is not None:
-            if not isinstance(rename, str) or not rename:
-                raise ValueError(
-                    f"rename: expected a new name for {path!r}, got {show_value(rename)}"
-                )
-            if "." in rename or has_control_characters(rename):
-                raise ValueError(
-                    f"rename: the new name of {path!r} cannot contain dots or control characters"
-                )
-            if rename == path.rpartition(".")[2]:
-                raise ValueError(
-                    f"rename: {rename!r} is the name already; leave the rename out"
-                )
+        if self.rename is not None:
+            _check_new_name(self.rename, path)
         if nullable is not None and not isinstance(nullable, bool):
             raise ValueError(
                 f"nullable: expected True or False for {path!r}, got {show_value(nullable)}"
@@ -108,7 +102,8 @@ class Alteration:
     def refused(self) -> str | None:
         """Why the embedded engine refuses this change, or None.
 
-        None, too, if ``before`` is not known. A hosted service decides for itself.
+        It is None as well if ``before`` is not known. A hosted service may decide
+        otherwise.
 
         Examples
         --------
@@ -131,7 +126,7 @@ class Alteration:
     def loss(self) -> str | None:
         """How the cast may change stored values, or None.
 
-        None, too, if ``before`` is not known.
+        It is None as well if ``before`` is not known.
 
         Examples
         --------
@@ -158,13 +153,13 @@ class Alteration:
         return f"{self.path}: {', '.join(changes)}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the service's form.
+        """Return the alteration as the service's JSON.
 
         Returns
         -------
         dict
-            ``path``, and of ``rename``, ``data_type`` and ``nullable`` only what is
-            set, as the service's documentation of ``alter_columns`` names them.
+            ``path``, and those of ``rename``, ``data_type`` and ``nullable`` that are
+            set, as in the service's documentation of ``alter_columns``.
 
         Examples
         --------
@@ -182,8 +177,25 @@ class Alteration:
         return alteration
 
 
+def _check_new_name(name: Any, path: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise ValueError(
+            f"rename: expected a new name for {path!r}, got {show_value(name)}"
+        )
+    if "." in name or has_control_characters(name):
+        raise ValueError(
+            f"rename: the new name of {path!r} must not contain dots or control characters, got {show_value(name)}"
+        )
+    if name == path.rpartition(".")[2]:
+        raise ValueError(
+            f"rename: column {path!r} is named {name!r} already; leave it out"
+        )
+
+
 class AlterationPlan(tuple[Alteration, ...]):
-    """What has to change, in the order in which it is sent; falsy if nothing has to.
+    """The changes of one table, in the order in which they are sent.
+
+    A plan is falsy if it changes nothing.
 
     Parameters
     ----------
@@ -194,14 +206,16 @@ class AlterationPlan(tuple[Alteration, ...]):
     dropped : sequence of str
         Columns to drop.
     left_alone : sequence of str
-        Columns and fields that only ``before`` has, and that stay.
+        Columns and fields that only ``before`` has, and that stay as they are.
 
     Attributes
     ----------
     added : pyarrow.Schema
         Columns to add, all null at first.
-    dropped, left_alone : tuple of str
-        Columns to drop, and those that only ``before`` has and that stay.
+    dropped : tuple of str
+        Columns to drop.
+    left_alone : tuple of str
+        Columns and fields that only ``before`` has, and that stay as they are.
 
     Examples
     --------
@@ -247,28 +261,28 @@ class AlterationPlan(tuple[Alteration, ...]):
     __hash__ = tuple.__hash__
 
     @overload
-    def __getitem__(self, at: SupportsIndex) -> Alteration: ...
+    def __getitem__(self, index: SupportsIndex) -> Alteration: ...
     @overload
-    def __getitem__(self, at: slice) -> AlterationPlan: ...
-    def __getitem__(self, at: SupportsIndex | slice) -> Alteration | AlterationPlan:
-        if isinstance(at, slice):
-            return AlterationPlan(super().__getitem__(at))
-        return super().__getitem__(at)
+    def __getitem__(self, index: slice) -> AlterationPlan: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Alteration | AlterationPlan:
+        if isinstance(index, slice):
+            return AlterationPlan(super().__getitem__(index))
+        return super().__getitem__(index)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the body of the request.
+        """Return the body of the plan's only request.
 
         Returns
         -------
         dict
-            ``{"alterations": [...]}``, each as `Alteration.to_json` gives it, or
-            ``{"columns": [...]}`` if columns are dropped.
+            ``{"alterations": [...]}``, each as `Alteration.to_json` returns it, or
+            ``{"columns": [...]}`` if the plan drops columns.
 
         Raises
         ------
         ValueError
-            If the plan is of several kinds, which several requests carry out, or adds
-            columns, whose request is an Arrow schema.
+            If the plan needs several requests, or adds columns, whose request is an
+            Arrow schema.
 
         Examples
         --------
@@ -279,158 +293,178 @@ class AlterationPlan(tuple[Alteration, ...]):
         _check_one_kind(self)
         if len(self.added):
             raise ValueError(
-                "this plan adds columns, which are sent as an Arrow schema: plan.added"
+                "this plan adds columns, which are sent as an Arrow schema, not as JSON; use plan.added"
             )
         if self.dropped:
             return {"columns": list(self.dropped)}
-        return {"alterations": [one.to_json() for one in self]}
+        return {"alterations": [alteration.to_json() for alteration in self]}
 
     def requests(self) -> list[AlterationPlan]:
-        """Split the plan into those that one request each carries out.
+        """Split the plan into plans of one request each.
 
         Returns
         -------
         list of AlterationPlan
             Changes, added columns, dropped columns, in this order. If the embedded
-            service's engine does not take the changes in one request, casts are the
-            first of two; the paths of the second are still those of ``before``.
+            service's engine refuses the changes in one request, they become two: casts,
+            then the rest, whose paths are still those of ``before``.
 
         Examples
         --------
         >>> import rt_frames as rt
         >>> cast = rt.Alteration("n", data_type="int32")
         >>> plan = rt.AlterationPlan([cast, rt.Alteration("s", nullable=False)])
-        >>> [[one.path for one in part] for part in plan.requests()]
-        [['n'], ['s']]
+        >>> casts, others = plan.requests()
+        >>> others.to_json()
+        {'alterations': [{'path': 's', 'nullable': False}]}
         """
         if self._split_reason is None:
             return by_kind(self)
         casts = []
         others = []
-        for one in self:
-            if one.data_type is not None:
-                casts.append(replace(one, rename=None, nullable=None))
-            if one.rename is not None or one.nullable is not None:
-                others.append(replace(one, data_type=None))
-        return [AlterationPlan(casts), AlterationPlan(others), *by_kind(self)[1:]]
+        for alteration in self:
+            if alteration.data_type is not None:
+                casts.append(replace(alteration, rename=None, nullable=None))
+            if alteration.rename is not None or alteration.nullable is not None:
+                others.append(replace(alteration, data_type=None))
+        _, *added_and_dropped = by_kind(self)
+        return [AlterationPlan(casts), AlterationPlan(others), *added_and_dropped]
 
     @property
     def _split_reason(self) -> str | None:
-        return split_reason(
-            [(one.path, one.rename, one.data_type, one.nullable) for one in self]
-        )
+        changes = []
+        for alteration in self:
+            new = alteration.rename, alteration.data_type, alteration.nullable
+            changes.append((alteration.path, *new))
+        return split_reason(changes)
 
     def __repr__(self) -> str:
         if self:
             return as_text(self._listing())
-        return "; ".join(["AlterationPlan: nothing to alter", *self._left_alone()])
+        return "; ".join(["AlterationPlan: nothing to alter", *self._left_alone_note()])
 
     def _repr_html_(self) -> str:
         if self:
             return as_html(self._listing())
         return f"<p><b>{html.escape(repr(self))}</b></p>"
 
-    def _left_alone(self) -> list[str]:
+    def _left_alone_note(self) -> list[str]:
         if not self.left_alone:
             return []
         return [f"left alone, as only before has them: {list_names(self.left_alone)}"]
 
     def _listing(self) -> Listing:
-        rows = []
-        marked = {}
-        for number, one in enumerate(self):
-            rows.append(_row(one))
-            if one.refused:
-                marked[number] = "refused"
-            elif one.loss:
-                marked[number] = "lossy"
-        rows += [(field.name, "", "", str(field.type), "adds") for field in self.added]
-        for name in self.dropped:
-            marked[len(rows)] = "drops"
-            rows.append((name, "", "", "", "drops"))
-        notes = [note for word, note in _NOTES.items() if word in marked.values()]
-        if reason := self._split_reason:
-            requests = [
-                ", ".join(one.path for one in part[:10])
-                for part in AlterationPlan(self).requests()
-            ]
-            advice = f"Send two, as plan.requests() and rt-frames alter make them: {'; then '.join(requests)}."
-            notes.append(f"The embedded engine refuses: {reason}. {advice}")
-        notes += self._left_alone()
+        rows = list(map(_row, self))
+        rows += [
+            (column.name, "", "", str(column.type), "add") for column in self.added
+        ]
+        rows += [(name, "", "", "", "drop") for name in self.dropped]
+        head = ("path", "new name", "before", "after", "changes")
+        marks = self._marks()
+        notes = [note for mark, note in _NOTES.items() if mark in marks.values()]
+        notes += self._split_note()
+        notes += self._left_alone_note()
+        return Listing(self._title(), head, rows, notes, marks)
+
+    def _title(self) -> str:
         counts = {
             "alteration": len(self),
             "added column": len(self.added),
             "dropped column": len(self.dropped),
         }
         parts = [count(number, noun) for noun, number in counts.items() if number]
-        title = f"AlterationPlan: {', '.join(parts)}"
-        head = ("path", "new name", "before", "after", "what")
-        return Listing(title, head, rows, notes, marked)
+        return f"AlterationPlan: {', '.join(parts)}"
+
+    def _marks(self) -> dict[int, str]:
+        """Return the marks of changes that a reader should not miss, by row."""
+        marks = {}
+        for number, alteration in enumerate(self):
+            if alteration.refused:
+                marks[number] = "refused"
+            elif alteration.loss:
+                marks[number] = "lossy"
+        first_dropped = len(self) + len(self.added)
+        for number in range(len(self.dropped)):
+            marks[first_dropped + number] = "drop"
+        return marks
+
+    def _split_note(self) -> list[str]:
+        reason = self._split_reason
+        if reason is None:
+            return []
+        casts, others = map(_list_paths, AlterationPlan(self).requests())
+        advice = f"Send two, as plan.requests() and rt-frames alter do: {casts}; then {others}."
+        return [f"The embedded engine refuses the plan: {reason}. {advice}"]
 
 
-# mark of a change → note below the plan
+# notes below a plan, by the mark of a change
 _NOTES = {
-    "lossy": "lossy: stored values may change; alter_table asks for lossy=True, rt-frames alter for --lossy.",
+    "lossy": "lossy: stored values may change; pass lossy=True to alter_table, --lossy to rt-frames alter.",
     "refused": (
-        "refused: the engine cannot do it; alter_table(…, rewrite=True), or rt-frames alter --rewrite, reads all rows, "
-        "casts them exactly and replaces them, where the service can read and replace."
+        "refused: the engine cannot make the change; alter_table(…, rewrite=True), or rt-frames alter --rewrite, "
+        "reads all rows, casts them exactly and replaces them, if the service can read and replace."
     ),
-    "drops": "drops: the values of these columns are gone.",
+    "drop": "drop: the values of these columns are lost.",
 }
 _NULLS = {True: "nullable", False: "not null"}
 
 
-def _row(one: Alteration) -> tuple[str, ...]:
-    before = "" if one.before is None else str(one.before)
+def _list_paths(plan: AlterationPlan) -> str:
+    return ", ".join(alteration.path for alteration in plan[:MAX_LISTED])
+
+
+def _row(alteration: Alteration) -> tuple[str, ...]:
+    before = "" if alteration.before is None else str(alteration.before)
     after = []
     actions = []
-    if one.rename is not None:
-        actions.append("renames")
-    if one.data_type is not None:
-        actions.append("casts")
-        after.append(str(one.data_type))
-    if one.nullable is not None:
-        actions.append("changes nullability")
-        after.append(_NULLS[one.nullable])
-    what = ", ".join(actions)
-    if one.refused:
-        what += f"; refused: {one.refused}"
-    elif one.loss:
-        what += f"; lossy: {one.loss}"
-    return one.path, one.rename or "", before, " ".join(after), what
+    if alteration.rename is not None:
+        actions.append("rename")
+    if alteration.data_type is not None:
+        actions.append("cast")
+        after.append(str(alteration.data_type))
+    if alteration.nullable is not None:
+        actions.append("nullable")
+        after.append(_NULLS[alteration.nullable])
+    changes = ", ".join(actions)
+    if alteration.refused:
+        changes += f"; refused: {alteration.refused}"
+    elif alteration.loss:
+        changes += f"; lossy: {alteration.loss}"
+    return alteration.path, alteration.rename or "", before, " ".join(after), changes
 
 
 def check_values_kept(
     plan: AlterationPlan, *, lossy: bool, instead: Callable[[], Message]
 ) -> None:
-    """Refuse what the engine refuses, and casts that may lose values unless ``lossy``.
+    """Raise if the engine refuses a change, or casts may lose values, unless ``lossy``.
 
-    ``instead`` makes the message about what else can be done.
+    ``instead`` returns the message about other ways to make the change.
     """
     refused = []
-    lost = []
-    for one in plan:
-        if one.refused:
-            refused.append(f"{one}: {one.refused}")
-        if one.loss:
-            lost.append(f"{one.path}: {one.loss}")
-        elif one.data_type is not None and one.before is None:
-            lost.append(f"{one.path}: its type so far is not known")
+    losses = []
+    for alteration in plan:
+        path = alteration.path
+        if alteration.refused:
+            refused.append(f"{alteration} ({alteration.refused})")
+        if alteration.loss:
+            losses.append(f"{path!r} ({alteration.loss})")
+        elif alteration.data_type is not None and alteration.before is None:
+            losses.append(f"{path!r} (its type before is unknown)")
     if refused:
-        other = instead()
+        cure = instead()
+        text = f"the engine refuses {list_some(refused)}; nothing was sent; {cure.text}"
+        raise AlterationError(Message(text, cure.hint, **cure.options))
+    if losses and not lossy:
         text = (
-            f"nothing was sent; the engine refuses {list_some(refused)}; {other.text}"
+            f"casts may change stored values of {list_some(losses)}; nothing was sent"
         )
-        raise AlterationError(Message(text, other.hint, **other.options))
-    if lost and not lossy:
-        text = f"nothing was sent, as stored values may change; {list_some(lost)}"
-        raise AlterationError(Message(text, "pass {} to cast them anyway", lossy=True))
+        raise AlterationError(Message(text, "pass {} to cast anyway", lossy=True))
 
 
 def by_kind(plan: AlterationPlan) -> list[AlterationPlan]:
-    """Split a plan into changes, added and dropped columns, without empty ones.
+    """Split a plan into changes, added and dropped columns, without empty plans.
 
-    What cannot be undone comes last.
+    Dropped columns come last, as no further request can undo the drop.
     """
     plans = [
         AlterationPlan(plan),
@@ -441,8 +475,8 @@ def by_kind(plan: AlterationPlan) -> list[AlterationPlan]:
 
 
 def describe_changes(plan: AlterationPlan) -> list[str]:
-    """Return each change in a few words."""
-    changes = [str(one) for one in plan]
+    """Return each change as a short text."""
+    changes = list(map(str, plan))
     changes += [f"{column.name}: added, {column.type}" for column in plan.added]
     changes += [f"{name}: dropped" for name in plan.dropped]
     return changes
@@ -451,15 +485,18 @@ def describe_changes(plan: AlterationPlan) -> list[str]:
 def _check_one_kind(plan: AlterationPlan) -> None:
     if len(by_kind(plan)) > 1:
         raise ValueError(
-            "this plan changes, adds or drops columns, which no single request does; "
-            "send each of plan.requests()"
+            "this plan needs several requests, as changes, added and dropped columns "
+            "are one each; send each of plan.requests()"
         )
 
 
 def as_plan(
     alterations: AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any],
 ) -> AlterationPlan:
-    """Check what was asked for; only a plan may be empty, which is not sent."""
+    """Return alterations of any form as a plan.
+
+    Only a plan or the JSON of a plan may be empty.
+    """
     if isinstance(alterations, AlterationPlan):
         _check_one_kind(alterations)
         _check_paths(alterations)
@@ -473,33 +510,37 @@ def as_plan(
         raise TypeError(
             f"alterations: expected a plan, Alterations or dicts, got {type(alterations).__name__}"
         )
-    plan = AlterationPlan(
-        one if isinstance(one, Alteration) else _from_dict(one) for one in alterations
-    )
+    plan = AlterationPlan(map(_to_alteration, alterations))
     if not plan and not is_body:
-        raise ValueError("alterations: the list is empty, there is nothing to send")
+        raise ValueError("alterations: the list is empty; pass at least one alteration")
     _check_paths(plan)
     return plan
 
 
 def _check_paths(plan: AlterationPlan) -> None:
-    if twice := duplicates(one.path for one in plan):
-        text = f"alterations: {list_names(twice)} occur more than once"
-        raise ValueError(f"{text}; put what changes in a column into one alteration")
-
-
-def _from_dict(given: Any) -> Alteration:
-    if not isinstance(given, Mapping):
-        raise TypeError(
-            f"alterations: expected an Alteration or a dict, got {type(given).__name__}"
-        )
-    unknown = sorted(map(str, set(given) - set(_SENT)))
-    fault = "" if "path" in given else "needs a path"
-    if unknown:
-        fault = f"has unknown {list_names(unknown)}"
-    if fault:
-        shown = show_value(dict(given), 200)
+    twice = duplicates(alteration.path for alteration in plan)
+    if twice:
         raise ValueError(
-            f"alterations: {shown} {fault}; an alteration has {', '.join(_SENT)}"
+            f"alterations: more than one for {list_names(twice)}; combine the changes of "
+            "a column into one alteration"
         )
-    return Alteration(**given)
+
+
+def _to_alteration(value: Any) -> Alteration:
+    if isinstance(value, Alteration):
+        return value
+    if not isinstance(value, Mapping):
+        raise TypeError(
+            f"alterations: expected an Alteration or a dict, got {type(value).__name__}"
+        )
+    unknown = sorted(map(str, set(value) - _JSON_KEYS))
+    fault = "" if "path" in value else "there is no 'path'"
+    if unknown:
+        fault = f"unknown {list_names(unknown)}"
+    if fault:
+        shown = show_value(dict(value), 200)
+        raise ValueError(
+            f"alterations: {fault} in {shown}; pass 'path' and any of 'rename', "
+            "'data_type', 'nullable'"
+        )
+    return Alteration(**value)

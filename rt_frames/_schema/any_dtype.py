@@ -20,12 +20,18 @@ import pyarrow as pa
 
 from rt_frames._schema.data_type import INTEGERS, arrow_type, to_data_type
 from rt_frames._schema.numpy_dtype import from_numpy
-from rt_frames._schema.portable import ADVICE, to_portable, unsupported
+from rt_frames._schema.portable import (
+    COMPLEX_ADVICE,
+    UNTYPED,
+    to_portable,
+    unsupported,
+    untyped,
+)
 from rt_frames._text import show_value
 
-_EXAMPLES = 'for example "int64", "float32", "large_string", "Int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)"'
-# names of types in databases and in speech → known names
-_MEANT = {
+_EXAMPLES = 'pass a dtype such as "int64", "float32", "large_string", "Int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)"'
+# names of types in databases and in everyday speech → names to suggest
+_COMMON_NAMES = {
     **dict.fromkeys(("text", "varchar", "char"), "large_string"),
     **dict.fromkeys(("integer", "bigint", "long"), "int64"),
     "smallint": "int16",
@@ -39,15 +45,24 @@ _MEANT = {
     **dict.fromkeys(("datetime", "timestamp"), "timestamp[us]"),
     **dict.fromkeys(("timedelta", "duration"), "duration[us]"),
 }
-_KNOWN = [*INTEGERS, *_MEANT.values(), "bool", "string", "binary", "float16", "float64"]
-_OWN_WORDS = {
+_SUGGESTED = [
+    *INTEGERS,
+    *_COMMON_NAMES.values(),
+    "bool",
+    "string",
+    "binary",
+    "float16",
+    "float64",
+]
+# where pandas and everyday speech differ from Arrow
+_OUR_NAMES = {
     "str": "large_string",
     "string": "large_string",
     "utf8": "string",
     "int": "int64",
     "double": "float64",
 }
-_PYTHON: dict[Any, pa.DataType] = {
+_PYTHON_TYPES: dict[Any, pa.DataType] = {
     bool: pa.bool_(),
     int: pa.int64(),
     float: pa.float64(),
@@ -61,37 +76,36 @@ _PYTHON: dict[Any, pa.DataType] = {
 }
 _PYTHON_ADVICE: dict[Any, str] = {
     decimal.Decimal: "it has no precision; pass pyarrow.decimal128(10, 2), or pl.Decimal(10, 2)",
-    object: ADVICE["object"],
-    complex: ADVICE["complex"],
-    list: "pass a dtype with what it holds, for example pyarrow.list_(pyarrow.int64()) or pl.List(pl.Int64)",
-    dict: 'pass a dtype with its fields, for example pl.Struct({"x": pl.Int64}) or the pyarrow.struct(...) of them',
+    complex: COMPLEX_ADVICE,
+    list: "pass a dtype with the type of its items, for example pyarrow.list_(pyarrow.int64()) or pl.List(pl.Int64)",
+    dict: 'pass a dtype with its fields, for example pl.Struct({"x": pl.Int64}) or pyarrow.struct({"x": pyarrow.int64()})',
 }
 
 
 def data_type(dtype: Any) -> dict[str, Any]:
     """Return any dtype as the service's ``data_type`` object.
 
-    It is what a column of that dtype becomes when it is sent.
+    The object is the type in which a column of that dtype is sent.
 
     Parameters
     ----------
     dtype : dtype
-        Of pandas, NumPy, Polars or pyarrow; a Python type; or a string such as
-        ``"Int64"``, ``"float32"``, ``"timestamp[us, tz=UTC]"``. An object that is a
-        ``data_type`` already is checked.
+        A dtype of pandas, NumPy, Polars or pyarrow; a Python type; or a string such as
+        ``"Int64"``, ``"float32"``, ``"timestamp[us, tz=UTC]"``. A ``data_type`` object
+        is checked.
 
     Returns
     -------
     dict
-        As the service's documentation describes it under "Column alteration"; the names
-        of types are those that the service's official client sends.
+        The object that the service's documentation describes under "Column alteration".
+        Its type names are those that the service's official client sends.
 
     Raises
     ------
     UnsupportedTypeError
         If a column of that type cannot be sent, or the service has no name for it.
     ValueError
-        If a string means nothing, or two things, or a ``data_type`` object is wrong or
+        If a string is unknown or ambiguous, or a ``data_type`` object is wrong or
         incomplete.
 
     Examples
@@ -106,7 +120,7 @@ def data_type(dtype: Any) -> dict[str, Any]:
 
 
 def to_arrow_type(dtype: Any, path: str = "") -> pa.DataType:
-    """Return the portable Arrow type of any dtype; errors name the ``path``."""
+    """Return the portable Arrow type of any dtype. Errors name the ``path``."""
     try:
         return _convert(dtype, path)
     except ValueError as error:
@@ -130,11 +144,13 @@ def _convert(dtype: Any, path: str) -> pa.DataType:
         from rt_frames._schema.pandas_dtype import from_pandas
 
         return from_pandas(dtype, path)
-    # no lookup: a foreign class may refuse to be hashed or compared
-    for python, arrow in _PYTHON.items():
+    # no dict lookup: a foreign class may refuse to be hashed or compared
+    for python, arrow in _PYTHON_TYPES.items():
         if dtype is python:
             return arrow
-    raise unsupported(path, f"{show_value(dtype)} as a dtype", _advice(dtype))
+    if dtype is object:
+        raise untyped(path, "the dtype object", "object")
+    raise unsupported(path, f"the dtype {show_value(dtype)}", _advice(dtype))
 
 
 def _advice(dtype: Any) -> str:
@@ -142,11 +158,11 @@ def _advice(dtype: Any) -> str:
     for python, advice in _PYTHON_ADVICE.items():
         if origin is python:
             return advice
-    return f"pass a dtype, {_EXAMPLES}"
+    return _EXAMPLES
 
 
 def _is_a(dtype: Any, module: str, name: str) -> bool:
-    """Return whether a dtype is of a library's class; the library is not imported."""
+    """Return whether a dtype is of a library's class, without importing the library."""
     base = getattr(sys.modules.get(module), name, ())
     return isinstance(dtype, base) or _is_subclass(dtype, base)
 
@@ -156,25 +172,27 @@ def _is_subclass(dtype: Any, base: Any) -> bool:
 
 
 def _parse(text: str, path: str) -> Any:
-    """Return the dtype of pyarrow, pandas or NumPy that a string means."""
+    """Return the dtype of pyarrow, pandas or NumPy that a string names."""
     if text == "float":
         raise ValueError(
             'dtype "float" is 64 bits in pandas and 32 in Arrow; pass "float64" or "float32"'
         )
-    if text in ADVICE:
-        raise unsupported(path, f"dtype {text!r}", ADVICE[text])
+    if text in UNTYPED:
+        raise untyped(path, f"dtype {text!r}", text)
+    if text == "complex":
+        raise unsupported(path, f"dtype {text!r}", COMPLEX_ADVICE)
     name = text.removesuffix("[pyarrow]")
-    arrow = _parse_arrow(_OWN_WORDS.get(name, name))
+    arrow = _parse_arrow(_OUR_NAMES.get(name, name))
     if arrow is None:
         return _parse_pandas(text)
-    # pandas' suffix means its text, which is laid out large
+    # with the suffix it is pandas' text, which is sent as large_string
     if name != text and pa.types.is_string(arrow):
         return pa.large_string()
     return arrow
 
 
 def _parse_arrow(text: str) -> pa.DataType | None:
-    """Read Arrow's names, and types with parameters as Arrow prints them."""
+    """Parse Arrow's names, and types with parameters as Arrow prints them."""
     try:
         if match := re.fullmatch(
             r"timestamp\[(s|ms|us|ns), ?tz=([\w+:/-]+)\]", text, re.ASCII
@@ -196,23 +214,23 @@ def _parse_arrow(text: str) -> pa.DataType | None:
 
 
 def _parse_pandas(text: str) -> Any:
-    # NumPy deprecates "a5"
+    # not NumPy's "a5", which is deprecated
     if re.fullmatch(r"[<>=|]?(?!a\d*$)[A-Za-z?][\w\[\], :./+()-]*", text, re.ASCII):
         # pandas' parsers raise many kinds of errors
         with contextlib.suppress(Exception):
             import pandas as pd
 
             return pd.api.types.pandas_dtype(text)
-    raise ValueError(f"dtype {text!r:.80} is not known; {_did_you_mean(text.lower())}")
+    raise ValueError(f"dtype {text!r:.80} is unknown; {_did_you_mean(text.lower())}")
 
 
 def _did_you_mean(text: str) -> str:
     if match := re.fullmatch(r"(?:decimal|numeric)\((\d+), ?(\d+)\)", text, re.ASCII):
         return f'did you mean "decimal128({match[1]}, {match[2]})"?'
     word = re.split(r"\W", text, maxsplit=1)[0]
-    meant = difflib.get_close_matches(text, _KNOWN, 1)
-    if word in _MEANT:
-        meant = [_MEANT[word]]
-    if not meant:
-        return f"pass one, {_EXAMPLES}"
-    return f'did you mean "{meant[0]}"?'
+    suggestions = difflib.get_close_matches(text, _SUGGESTED, 1)
+    if word in _COMMON_NAMES:
+        suggestions = [_COMMON_NAMES[word]]
+    if not suggestions:
+        return _EXAMPLES
+    return f'did you mean "{suggestions[0]}"?'

@@ -1,8 +1,9 @@
-"""Two Arrow types → whether the engine casts between them, and what that may lose.
+"""Two Arrow types → whether the engine casts between them, and how it may lose values.
 
-The only file that knows the engine's casts: plans mark what is refused here, and the
-embedded service refuses it. A dictionary counts as its values. Structs, maps, bool,
-null, fixed-size binary and extension types are cast to and from no other type.
+This is the only file that knows the engine's casts. Plans mark the casts that are
+refused here, and the embedded service refuses them. A dictionary counts as its values.
+Structs, maps, bool, null, fixed-size binary and extension types are cast to and from no
+other type.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _UNITS = {
     "us": "microseconds",
     "ns": "nanoseconds",
 }
-# digits that a float of so many bits keeps
+# bits of a float → decimal digits that it keeps
 _DIGITS = {16: 3, 32: 7}
 _UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")
 
@@ -42,7 +43,7 @@ _UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")
 def lossy_reason(before: pa.DataType, after: pa.DataType) -> str | None:
     """Return how a cast may change values, or None if it is exact.
 
-    Exact casts are listed, each tried at the edges of its values; all others count as
+    Exact casts are listed, and tested at the edges of their values. All others count as
     lossy.
     """
     if is_list(before) and is_list(after):
@@ -102,24 +103,25 @@ def refusal_reason(
     """
     if lists not in ("", "list"):
         return f"nothing inside a {lists} is cast"
-    old, size = list_kind(before)
-    new, new_size = list_kind(after)
-    if not old or not new:
+    old_kind, old_size = list_kind(before)
+    new_kind, new_size = list_kind(after)
+    if not old_kind or not new_kind:
         return _scalar_refusal_reason(before, after)
     item = after.value_field
     is_default = item.nullable and item.name == "item"
-    if new == "fixed_size_list":
-        if old == new and size != new_size:
-            return "the length of a fixed_size_list stays"
+    is_same_type = before.value_type == item.type
+    if new_kind == "fixed_size_list":
+        if old_kind == new_kind and old_size != new_size:
+            return "the length of a fixed_size_list cannot change"
         if not item.nullable:
             return "the items of a fixed_size_list stay nullable"
-    elif old == "fixed_size_list" and before.value_type == item.type and not is_default:
-        return 'what was in a fixed_size_list is nullable and named "item"'
+    elif old_kind == "fixed_size_list" and not is_default and is_same_type:
+        return 'the items of a fixed_size_list stay nullable and named "item"'
     return refusal_reason(before.value_type, item.type)
 
 
 def _scalar_refusal_reason(before: pa.DataType, after: pa.DataType) -> str | None:
-    # the one type without a family that is cast to itself
+    # no other type without a family is cast to itself
     if before == after and types.is_boolean(after):
         return None
     before = value_type(before)
@@ -145,7 +147,10 @@ def _corruption_reason(before: pa.DataType, after: pa.DataType) -> str | None:
 
 
 def list_kind_on_path(parents: Iterable[pa.DataType]) -> str:
-    """Return the kind of the lists around a field: the first that is no ``"list"``."""
+    """Return the kind of the lists around a field, ``""`` if there are none.
+
+    Of several kinds, it is the first other than ``"list"``.
+    """
     kind = ""
     for arrow in parents:
         kind = list_kind(arrow)[0] or kind
@@ -159,28 +164,29 @@ def split_reason(
 ) -> str | None:
     """Return why these changes need two requests, or None.
 
-    A change is given as path, new name, new type and nullability. With a cast among
-    them, every column that is not cast itself must keep what it has: the engine lets it
-    take neither a name that was in use nor another nullability, and forbids nulls
-    nowhere. Fields of a struct that are cast and take each other's names would take the
-    values, too.
+    A change is a path, a new name, a new type and a nullability. If one of the changes
+    is a cast, the engine forbids nulls in no column; and a column that is not cast can
+    neither change its nullability nor take a name that was in use. Fields of a struct
+    that are cast and exchange names would exchange their values, too.
     """
     if all(cast is None for _, _, cast, _ in changes):
         return None
-    given_up = {path for path, name, _, _ in changes if name is not None}
+    renamed_paths = {path for path, name, _, _ in changes if name is not None}
     for path, name, cast, nullable in changes:
         if nullable is False or (nullable is not None and cast is None):
             return f"one request cannot change the nullability of {path!r} together with a cast"
         parent = path.rpartition(".")[0]
-        is_mixed_up = cast is None or parent != ""
-        if is_mixed_up and name is not None and join_path(parent, name) in given_up:
+        # a whole column that is cast may take a name that was in use
+        if name is None or (cast is not None and not parent):
+            continue
+        if join_path(parent, name) in renamed_paths:
             return f"one request cannot rename {path!r} to a name that is in use together with a cast"
     return None
 
 
 @functools.lru_cache
 def family(arrow: pa.DataType) -> str:
-    """Name the family of a type; empty if it has none."""
+    """Return the family of a type, such as ``"integers"``, ``""`` if it has none."""
     for name, tests in _FAMILIES.items():
         if any(test(arrow) for test in tests):
             return name

@@ -1,6 +1,6 @@
 """Two schemas → the plan that leads from one to the other.
 
-Columns are compared by name, in the order of ``before``; paths are those of ``before``.
+Columns are compared by name. Changes have the order and the paths of ``before``.
 Structs are compared field by field, also inside lists; any other type changes as a
 whole. The item names of lists and the order of fields are ignored.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import types
@@ -28,8 +28,12 @@ from rt_frames._schema.data_type import (
 from rt_frames._text import Message, list_names, show_value
 from rt_frames.errors import AlterationError
 
-# pairs of names to compare; more would delay the error
+# more pairs of names would delay the error
 _MAX_COMPARED = 2500
+_EXAMPLES = {
+    "rename": 'a dict such as {"old": "new"}',
+    "nullable": 'a dict such as {"column": False}',
+}
 
 
 def plan(
@@ -43,10 +47,11 @@ def plan(
     stored: bool = False,
     compare_nullability: bool = False,
 ) -> AlterationPlan:
-    """Compare two schemas in portable types; what does not fit is an AlterationError.
+    """Return the plan that leads from one schema of portable types to another.
 
-    If ``before`` is ``stored``, a rename or a drop counts as done when the old name is
-    gone, a rename only if the new one exists; extension types count as their storage.
+    AlterationError if the schemas or the options do not match. If ``before`` is
+    ``stored``, a drop counts as done when the name is gone, and a rename when the old
+    name is gone and the new name exists; extension types count as their storage.
     """
     renames = _check_option("rename", rename, str)
     nulls = _check_option("nullable", nullable, bool)
@@ -55,44 +60,36 @@ def plan(
     drops = _check_drops(drop_columns, before, after, renames, stored)
     comparison = _Comparison(renames, nulls, stored, compare_nullability)
     changes = comparison.compare(list(before), list(after))
-    left_alone = []
-    added = []
-    nested = []
-    for prefix, gone, come in comparison.one_sided:
-        left_alone += [prefix + column.name for column in gone]
-        if prefix:
-            nested += [prefix + column.name for column in come]
-        else:
-            added += come
-    if nested or (added and not add_columns):
-        raise AlterationError(comparison.advice())
+    comparison.check_new_fields(add_columns)
     comparison.check_seen("rename", renames)
     comparison.check_seen("nullable", nulls)
-    kept = [renames.get(column.name, column.name) for column in before]
+    existing = [renames.get(name, name) for name in before.names]
+    left_alone = comparison.old_paths()
     return AlterationPlan(
         changes,
-        added=new_columns(added, kept),
+        added=new_columns(comparison.new_columns(), existing),
         dropped=drops,
-        left_alone=[name for name in left_alone if name not in drops],
+        left_alone=[path for path in left_alone if path not in drops],
     )
 
 
 def new_columns(columns: Iterable[pa.Field], existing: Iterable[str]) -> pa.Schema:
-    """Return columns to add to a table: nullable, as they hold nulls at first."""
-    by_case = {name.lower(): name for name in existing}
+    """Return the columns to add to a table, nullable because they are null at first."""
+    by_lower_case = {name.lower(): name for name in existing}
     fields = []
     for column in columns:
         name = column.name
-        if name.lower() in by_case:
+        if name.lower() in by_lower_case:
+            other = by_lower_case[name.lower()]
             raise AlterationError(
-                f"add_columns: {name!r} and the table's {by_case[name.lower()]!r} differ "
-                "by case alone; rename one of them"
+                f"add_columns: {name!r} and the table's {other!r} differ only in case; "
+                "rename one of them"
             )
         if "." in name:
             raise AlterationError(f"add_columns: {name!r} contains a dot; rename it")
         if types.is_null(column.type):
             raise AlterationError(
-                f"add_columns: {name!r} has no values, and so no type; cast it first"
+                f"add_columns: {name!r} has no values, so its type is unknown; cast it first"
             )
         fields.append(column.with_nullable(True))
     return pa.schema(fields)
@@ -105,13 +102,15 @@ def _check_drops(
     renames: Mapping[str, str],
     stored: bool,
 ) -> list[str]:
-    """Return the columns that are still to be dropped."""
+    """Return the columns to drop that still exist."""
     if isinstance(drop_columns, str) or not isinstance(drop_columns, Collection):
         raise TypeError(
             f"drop_columns: expected a list of names, got {show_value(drop_columns)}"
         )
     if twice := duplicates(drop_columns):
-        raise ValueError(f"drop_columns: {list_names(twice)} occur more than once")
+        raise ValueError(
+            f"drop_columns: duplicate names: {list_names(twice)}; list each once"
+        )
     drops = []
     for name in drop_columns:
         if not isinstance(name, str) or "." in name:
@@ -120,11 +119,11 @@ def _check_drops(
             )
         if name in after.names:
             raise ValueError(
-                f"drop_columns: the frame has column {name!r}; leave it out of one of them"
+                f"drop_columns: the frame has column {name!r}; leave it out of the frame, or of drop_columns"
             )
         if name in renames:
             raise ValueError(
-                f"drop_columns: {name!r} is to be renamed, too; choose one"
+                f"drop_columns: {name!r} is also in rename; leave it out of one of them"
             )
         if name in before.names:
             drops.append(name)
@@ -146,62 +145,70 @@ def _to_paths_of(
     nullable: Mapping[str, bool],
     stored: bool,
 ) -> tuple[Mapping[str, str], Mapping[str, bool]]:
-    """Translate both options to paths of ``before``; drop renames already done."""
-    old = {path for path, *_ in iter_fields(before)}
-    new = {path for path, *_ in iter_fields(after)}
-    done = _find_done(old, new, rename, stored)
+    """Translate both options to paths of ``before``, without renames that are done."""
+    old_paths = {path for path, *_ in iter_fields(before)}
+    new_paths = {path for path, *_ in iter_fields(after)}
+    done = _find_done(old_paths, new_paths, rename, stored)
     open_renames = {}
     for path, name in rename.items():
         if path not in done:
             open_renames[_renamed_path(path, done)] = name
-    former = {_renamed_path(path, open_renames): path for path in old}
+    old_by_new = {_renamed_path(path, open_renames): path for path in old_paths}
     paths = []
-    for given in nullable:
-        path = _renamed_path(given, done)
-        if path not in old:
-            path = former.get(path, path)
+    for nullable_path in nullable:
+        path = _renamed_path(nullable_path, done)
+        if path not in old_paths:
+            path = old_by_new.get(path, path)
         paths.append(path)
     if twice := duplicates(paths):
         raise AlterationError(
-            f"nullable names one column twice: {list_names(twice)}; leave one out"
+            f"nullable: two paths lead to the same column: {list_names(twice)}; leave one out"
         )
     return open_renames, dict(zip(paths, nullable.values(), strict=True))
 
 
 def _find_done(
-    old: set[str], new: set[str], rename: Mapping[str, str], stored: bool
+    old_paths: set[str], new_paths: set[str], rename: Mapping[str, str], stored: bool
 ) -> dict[str, str]:
-    """Return the renames that are done already."""
+    """Return the renames that a stored table already has.
+
+    Raise AlterationError if a rename is the wrong way round.
+    """
     done: dict[str, str] = {}
     taken = set[str]()
-    known = -1
-    # one column may have taken a name that another gave up
-    while known < len(done):
-        known = len(done)
+    is_complete = False
+    # in rounds: a column may have taken a name that another column gave up
+    while not is_complete:
+        is_complete = True
         for path, name in rename.items():
-            here = _renamed_path(path, done)
-            there = join_path(here.rpartition(".")[0], name)
-            may_be_done = there in old and (here not in old or here in taken)
-            if path in done or not may_be_done:
+            if path in done:
                 continue
-            if path in new and there not in new:
-                text = f"rename is the wrong way round: {there!r} is the name before, and {path!r} the one after"
-                swapped = {there: path.rpartition(".")[2]}
+            current = _renamed_path(path, done)
+            target = join_path(current.rpartition(".")[0], name)
+            is_gone = current not in old_paths or current in taken
+            if target not in old_paths or not is_gone:
+                continue
+            if path in new_paths and target not in new_paths:
+                text = f"rename is the wrong way round: {target!r} is the old name, {path!r} the new one"
+                swapped = {target: path.rpartition(".")[2]}
                 raise AlterationError(Message(text, "pass {}", rename=swapped))
             if stored:
                 done[path] = name
-                taken.add(there)
+                taken.add(target)
+                is_complete = False
     return done
 
 
 def _renamed_path(path: str, renames: Mapping[str, str]) -> str:
-    """Return a column's path after renames of it and of what it is inside of."""
+    """Return a path after renames of its column and of the columns around it."""
     parent, _, name = path.rpartition(".")
-    return join_path(parent and _renamed_path(parent, renames), renames.get(path, name))
+    if parent:
+        parent = _renamed_path(parent, renames)
+    return join_path(parent, renames.get(path, name))
 
 
 def check_no_cycle(rename: Mapping[str, str]) -> None:
-    """Refuse columns that exchange names: no schema shows whether they have done so."""
+    """Refuse columns that exchange names, as no schema shows whether that is done."""
     for start in rename:
         seen: list[str] = []
         path = start
@@ -211,31 +218,39 @@ def check_no_cycle(rename: Mapping[str, str]) -> None:
         if path == start and len(seen) > 1:
             text = f"rename: columns {list_names(seen)} exchange their names, which a second call would undo"
             raise AlterationError(
-                f"{text}; rename one of them to a third name first, in a call of its own"
+                f"{text}; first rename one of them to a third name, in a separate call"
             )
 
 
-def _check_option(option: str, given: Any, kind: type) -> Mapping[str, Any]:
-    if given is None:
+def _check_option(option: str, values: Any, kind: type) -> Mapping[str, Any]:
+    if values is None:
         return {}
-    if not isinstance(given, Mapping):
+    if not isinstance(values, Mapping):
         raise TypeError(
-            f"{option}: expected a dict by path, got {type(given).__name__}"
+            f"{option}: expected {_EXAMPLES[option]}, got {type(values).__name__}"
         )
-    for path, value in given.items():
+    for path, value in values.items():
         if not isinstance(path, str) or not isinstance(value, kind):
             raise TypeError(
-                f"{option}: expected {{path: {kind.__name__}}}, got {{{path!r:.100}: {value!r:.100}}}"
+                f"{option}: expected {_EXAMPLES[option]}, got {{{path!r:.100}: {value!r:.100}}}"
             )
-    return given
+    return values
 
 
-def _check_unique(names: list[str], prefix: str, side: str) -> None:
+def _check_unique(names: list[str], prefix: str, source: str) -> None:
     if twice := duplicates(names):
         paths = list_names(prefix + name for name in twice)
         raise AlterationError(
-            f"columns occur more than once {side}: {paths}; give each a name of its own"
+            f"{source} several columns one name: {paths}; give each its own name"
         )
+
+
+class _Unmatched(NamedTuple):
+    """Fields of one level, top or struct, that only one side has."""
+
+    prefix: str
+    old: list[pa.Field]
+    new: list[pa.Field]
 
 
 @dataclass
@@ -245,10 +260,7 @@ class _Comparison:
     is_stored: bool
     compare_nullability: bool
     seen: set[str] = field(default_factory=set)
-    # prefix, columns of before, columns of after
-    one_sided: list[tuple[str, list[pa.Field], list[pa.Field]]] = field(
-        default_factory=list
-    )
+    unmatched: list[_Unmatched] = field(default_factory=list)
 
     def compare(
         self,
@@ -257,35 +269,35 @@ class _Comparison:
         prefix: str = "",
         parents: Parents = (),
     ) -> list[Alteration]:
-        """Compare the columns of schemas or fields of structs; paths get the prefix."""
-        free = {column.name: column for column in after}
-        gone = []
+        """Compare columns, or the fields of the struct that ``prefix`` leads to."""
+        unmatched_new = {column.name: column for column in after}
+        unmatched_old = []
         changes = []
         for old, target in self._match(before, after, prefix):
             path = prefix + old.name
-            new = free.pop(target, None)
+            new = unmatched_new.pop(target, None)
             if new is not None:
                 changes += self._compare_column(path, old, new, parents)
             elif target == old.name:
-                gone.append(old)
+                unmatched_old.append(old)
             else:
                 offer = did_you_mean(target, [column.name for column in after])
-                text = f"rename: {path!r} to {target!r}, but after has no column {prefix + target!r}; {offer}"
+                text = f"rename: after has no column {prefix + target!r}, the new name of {path!r}; {offer}"
                 raise AlterationError(text)
-        if gone or free:
-            self.one_sided.append((prefix, gone, list(free.values())))
+        level = _Unmatched(prefix, unmatched_old, list(unmatched_new.values()))
+        self.unmatched.append(level)
         return changes
 
     def _match(
         self, before: list[pa.Field], after: list[pa.Field], prefix: str
     ) -> list[tuple[pa.Field, str]]:
-        """Return each column with its name after; refuse names that occur twice."""
+        """Return each column with its new name, and refuse names that occur twice."""
         old_names = [column.name for column in before]
         new_names = [column.name for column in after]
         targets = [self.rename.get(prefix + name, name) for name in old_names]
-        _check_unique(old_names, prefix, "before")
-        _check_unique(new_names, prefix, "after")
-        _check_unique(targets, prefix, "before, when renamed")
+        _check_unique(old_names, prefix, "before gives")
+        _check_unique(new_names, prefix, "after gives")
+        _check_unique(targets, prefix, "rename gives")
         return list(zip(before, targets, strict=True))
 
     def _compare_column(
@@ -302,12 +314,12 @@ class _Comparison:
             before, after = _as_described(before, after)
         inside = []
         data_type = None
-        if all(map(types.is_struct, _innermost(before, after))):
-            # an option may concern a nested field
-            if before != after or self.rename or self.nullable:
-                inside = self._compare_inside(path, old.type, new.type, parents)
-        else:
+        item, new_item = _innermost(before, after)
+        if not types.is_struct(item) or not types.is_struct(new_item):
             data_type = self._new_type(path, before, after)
+        # an option may concern a nested field of equal structs
+        elif before != after or self.rename or self.nullable:
+            inside = self._compare_inside(path, old.type, new.type, parents)
         rename = None
         if new.name != old.name:
             rename = new.name
@@ -326,24 +338,23 @@ class _Comparison:
     def _new_type(
         self, path: str, before: pa.DataType, after: pa.DataType
     ) -> pa.DataType | None:
-        """Return what a column is cast to, or None if it has that type."""
+        """Return the type to cast a column to, or None if it has that type."""
         item, new_item = _innermost(before, after)
         if item == new_item and not (self.compare_nullability and before != after):
             return None
-        extension = pa.BaseExtensionType
-        has_extension = isinstance(item, extension) or isinstance(new_item, extension)
+        has_extension = _is_extension(item) or _is_extension(new_item)
         if has_extension and not self.is_stored:
-            text = f"column {path!r} is {before} before and {after} after, which the service never casts"
+            text = f"column {path!r}: the service cannot cast {before} to {after}"
             raise AlterationError(f"{text}; keep its type, or create a new table")
         if types.is_null(before):
-            text = f"column {path!r} has no type before, and the service never casts such a column to {after}"
-            column = path.partition(".")[0]
+            text = f"column {path!r} has no type before, so the service cannot cast it to {after}"
+            dtypes = {path.partition(".")[0]: "…"}
             raise AlterationError(
-                Message(text, "create a new table with {}", dtypes={column: "…"})
+                Message(text, "create a new table with {}", dtypes=dtypes)
             )
         if types.is_null(after):
             raise AlterationError(
-                f"column {path!r} has no values and no type after; cast it there, before it was {before}"
+                f"column {path!r} has no values after, so its type is unknown; cast it, for example to {before}, its type before"
             )
         return after
 
@@ -351,7 +362,7 @@ class _Comparison:
         nullable: bool | None = self.nullable.get(path)
         if nullable is None and self.compare_nullability:
             nullable = new.nullable
-        # frames are always nullable, so only "not null" carries information
+        # frames are always nullable, so that only "not null" carries information
         is_known = self.is_stored or self.compare_nullability
         if nullable == old.nullable and (is_known or not nullable):
             return None
@@ -364,7 +375,7 @@ class _Comparison:
         after: pa.DataType,
         parents: Parents,
     ) -> list[Alteration]:
-        """Compare structs field by field, also those in lists, or in lists of lists."""
+        """Compare structs field by field, also structs inside of lists."""
         parents = (*parents, before)
         if types.is_struct(before):
             return self.compare(list(before), list(after), f"{path}.", parents)
@@ -372,60 +383,83 @@ class _Comparison:
         new = after.value_field.with_name(item.name)
         return self._compare_column(f"{path}.{item.name}", item, new, parents)
 
+    def old_paths(self) -> list[str]:
+        """Return the paths of fields that only ``before`` has."""
+        paths = []
+        for level in self.unmatched:
+            paths += [level.prefix + old.name for old in level.old]
+        return paths
+
+    def new_columns(self) -> list[pa.Field]:
+        """Return the columns that only ``after`` has, without fields of structs."""
+        # the top level comes last, after the structs in its columns
+        return self.unmatched[-1].new
+
+    def check_new_fields(self, add_columns: bool) -> None:
+        """Refuse fields that only ``after`` has, but for columns to add."""
+        has_new_columns = len(self.new_columns()) > 0
+        has_new_fields = any(level.new for level in self.unmatched[:-1])
+        if has_new_fields or (has_new_columns and not add_columns):
+            raise AlterationError(self._advice(has_new_fields))
+
     def check_seen(self, option: str, paths: Iterable[str]) -> None:
-        """Refuse paths that an option names, and that are not on both sides."""
+        """Refuse an option's paths that are not on both sides."""
         for path in paths:
             if path not in self.seen:
+                sides = "before and after"
+                if self.is_stored:
+                    sides = "the table and the frame"
                 raise AlterationError(
-                    f"{option} names {path!r}, but no such column is on both sides; "
+                    f"{option}: {path!r} is not a column of both {sides}; "
                     f"{did_you_mean(path, self.seen)}"
                 )
 
-    def advice(self) -> Message:
-        """Name the columns on one side only, and write the call that renames them."""
-        gone = []
-        come = []
+    def _advice(self, has_new_fields: bool) -> Message:
+        """List the columns of one side only, and offer the options that match them."""
+        old_paths = self.old_paths()
+        new_paths = []
         pairs = []
-        is_nested = False
-        for prefix, old_side, new_side in self.one_sided:
-            gone += [prefix + old.name for old in old_side]
-            come += [prefix + new.name for new in new_side]
-            is_nested = is_nested or bool(prefix and new_side)
-            for old, new in _pair_up(old_side, new_side):
-                pairs.append((prefix + old.name, old, new))
-        text = self._describe_sides(gone, come)
-        if is_nested:
-            text += "; no field can be added inside a struct"
-        if pairs:
-            renames, casts = self._renames_of(pairs)
-            hint = f"if they were renamed, pass {{}}{casts}"
-            if len(pairs) < len(come) and not is_nested:
-                return Message(text, hint, rename=renames, add_columns=True)
-            if not is_nested:
-                hint += "; if they are new, add_columns=True (--add-columns)"
+        for level in self.unmatched:
+            new_paths += [level.prefix + new.name for new in level.new]
+            for old, new in _pair_up(level.old, level.new):
+                pairs.append((level.prefix + old.name, old, new))
+        text = self._describe_sides(old_paths, new_paths)
+        if has_new_fields:
+            text += "; fields cannot be added to a struct"
+            if not pairs:
+                return Message(f"{text}; make the structs alike")
+        if not pairs:
+            hint = "pass {} to add them"
+            if old_paths:
+                hint = "pass rename= (--rename) for renamed columns, {} for new ones"
+            return Message(text, hint, add_columns=True)
+        renames, casts = self._renames_of(pairs)
+        hint = f"pass {{}} if they were renamed{casts}"
+        if has_new_fields:
             return Message(text, hint, rename=renames)
-        if is_nested:
-            return Message(f"{text}; make the structs alike")
-        hint = "pass {} to add them"
-        if gone:
-            hint = f"name renamed columns with rename= (--rename), or {hint}"
-        return Message(text, hint, add_columns=True)
+        if len(pairs) < len(new_paths):
+            return Message(text, hint, rename=renames, add_columns=True)
+        hint += "; if they are new, pass add_columns=True (--add-columns)"
+        return Message(text, hint, rename=renames)
 
-    def _describe_sides(self, gone: list[str], come: list[str]) -> str:
-        text = "before and after don't have the same columns"
-        sides = ("before", "after")
+    def _describe_sides(self, old_paths: list[str], new_paths: list[str]) -> str:
+        text = "before and after have different columns"
+        old_side = "before"
+        new_side = "after"
         if self.is_stored:
-            text = "the table and the frame don't have the same columns"
-            sides = ("in the table", "in the frame")
-        for side, names in zip(sides, (gone, come), strict=True):
-            if names:
-                text += f"; only {side}: {list_names(names)}"
+            text = "the table and the frame have different columns"
+            old_side = "in the table"
+            new_side = "in the frame"
+        if old_paths:
+            text += f"; only {old_side}: {list_names(old_paths)}"
+        if new_paths:
+            text += f"; only {new_side}: {list_names(new_paths)}"
         return text
 
     def _renames_of(
         self, pairs: list[tuple[str, pa.Field, pa.Field]]
     ) -> tuple[dict[str, str], str]:
-        """Return the renames of a call that works, and the casts that go with them."""
+        """Return the renames to offer, and the casts that they lead to, as text."""
         renames = {
             path: name for path, name in self.rename.items() if path in self.seen
         }
@@ -440,38 +474,39 @@ class _Comparison:
 def _dot_error(path: str, rename: str | None) -> AlterationError:
     target = f" to {rename!r}" if rename else ""
     return AlterationError(
-        f"column {path!r} cannot be changed{target}: a dot separates the levels "
-        "of a path, so no path leads to a name with a dot; keep its name and type, or create a new table"
+        f"column {path!r} cannot be changed{target}: dots separate nested fields, so no path leads to a name "
+        "with a dot; keep its name and type, or create a new table"
     )
 
 
 def _pair_up(
-    gone: list[pa.Field], come: list[pa.Field]
+    old_fields: list[pa.Field], new_fields: list[pa.Field]
 ) -> list[tuple[pa.Field, pa.Field]]:
-    """Guess renames: same type and similar name; then a single leftover pair."""
-    if len(gone) * len(come) > _MAX_COMPARED:
+    """Guess renames: equal types and similar names, then a single leftover pair."""
+    if len(old_fields) * len(new_fields) > _MAX_COMPARED:
         return []
     pairs = []
-    left = []
-    free = {column.name: column for column in come}
-    for old in gone:
+    unpaired = []
+    free = {new.name: new for new in new_fields}
+    for old in old_fields:
         names = [name for name, new in free.items() if new.type == old.type]
-        if alike := closest_names(old.name, names):
-            pairs.append((old, free.pop(alike[0])))
+        closest = closest_names(old.name, names)
+        if closest:
+            pairs.append((old, free.pop(closest[0])))
         else:
-            left.append(old)
-    if len(left) == len(free) == 1:
-        pairs.append((left[0], *free.values()))
+            unpaired.append(old)
+    if len(unpaired) == 1 and len(free) == 1:
+        pairs += zip(unpaired, free.values(), strict=True)
     return pairs
 
 
 def _as_described(
     before: pa.DataType, after: pa.DataType
 ) -> tuple[pa.DataType, pa.DataType]:
-    """Return a stored column's type and a frame's as their storage, as services do.
+    """Return the types of a stored and a frame's column as services describe them.
 
-    Bytes for a stored UUID, and text for stored JSON, count as the stored type: some
-    libraries read them so.
+    That is, as their storage. Bytes for a stored UUID, and text for stored JSON, count
+    as the stored type, because some libraries read them so.
     """
     stored = map_types(before, storage)
     plain = map_types(after, storage)
@@ -484,11 +519,15 @@ def _as_described(
     return stored, plain
 
 
+def _is_extension(arrow: pa.DataType) -> bool:
+    return isinstance(arrow, pa.BaseExtensionType)
+
+
 def _innermost(
     before: pa.DataType, after: pa.DataType
 ) -> tuple[pa.DataType, pa.DataType]:
-    """Return the item types of nested lists, as far as both have lists of one size."""
-    # is_nested first: most columns are flat
+    """Return the item types of two types, as far as both are lists of one size."""
+    # is_nested first, which is fast: most columns are flat
     while types.is_nested(before) and is_list(before) and is_list(after):
         if list_kind(before)[1] != list_kind(after)[1]:
             break

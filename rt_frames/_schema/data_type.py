@@ -1,14 +1,14 @@
-"""Arrow type ⇄ the service's ``data_type`` object, both directions side by side.
+"""Arrow type ⇄ the service's ``data_type`` object.
 
-A ``data_type`` object names a type in one string, parameters behind colons::
+The object names a type in one string, with parameters after colons::
 
     int64 · large_string · timestamp:us:UTC · decimal:128:10:2
     dict:large_string:int32:false
 
-``length`` belongs to ``fixed_size_binary`` and ``fixed_size_list``; the children of
-nested types are in ``fields``, each with ``name``, ``type`` (again an object) and
-``nullable``. The names are those that the official client of this protocol was recorded
-to send (its list is in ``tests/schema/data_types.json``).
+``fixed_size_binary`` and ``fixed_size_list`` have a ``length``. Nested types have their
+children in ``fields``, each with ``name``, ``type`` (again an object) and ``nullable``.
+The names were recorded from the official client of this protocol
+(``tests/schema/data_types.json``).
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._names import join_path
-from rt_frames._text import show_value
+from rt_frames._text import shorten, show_value
 from rt_frames.errors import UnsupportedTypeError
 
-# levels of nesting: half of Arrow's limit, so that a service can wrap a column;
-# a map counts as two
+# levels of nesting, of which a map has two: half of Arrow's limit, so that a service
+# can wrap a column
 MAX_LEVELS = 32
-TOO_DEEP = f"a type nested more than {MAX_LEVELS} levels deep"
 
-# the types around a field, from the column down
+# Arrow counts bytes and items of a fixed size with 32 bits
+_MAX_LENGTH = 2**31 - 1
+
+# types around a field, outermost first
 Parents = tuple[pa.DataType, ...]
 
-# types without parameters, by name; Arrow shares most names
+# types without parameters: these names are aliases in Arrow, too
 _PLAIN = (
     "null",
     "bool",
@@ -62,7 +64,7 @@ _TYPES = {
     },
 }
 _NAMES = {arrow: name for name, arrow in _TYPES.items()}
-# names that are read and never sent
+# read but never sent
 _SYNONYMS = (
     "utf8",
     "large_utf8",
@@ -77,7 +79,7 @@ _TYPES |= {name: pa.type_for_alias(name) for name in _SYNONYMS}
 
 
 def list_kind(arrow: pa.DataType) -> tuple[str, int]:
-    """Return the kind and the fixed size of a list; ``"", 0`` for any other type."""
+    """Return a list's kind and fixed size, ``"", 0`` for any other type."""
     if types.is_fixed_size_list(arrow):
         return "fixed_size_list", arrow.list_size
     if types.is_list(arrow):
@@ -88,12 +90,12 @@ def list_kind(arrow: pa.DataType) -> tuple[str, int]:
 
 
 def is_list(arrow: pa.DataType) -> bool:
-    """Return whether a type is a list of any kind; a view of lists is none."""
+    """Return whether a type is a list of any kind, but no list view."""
     return list_kind(arrow)[0] != ""
 
 
 def fixed_items(arrow: pa.DataType) -> tuple[pa.DataType, int]:
-    """Return the innermost item type of fixed-size lists, and how many a value has."""
+    """Return the innermost item type of fixed-size lists, and the items per value."""
     size = 1
     while types.is_fixed_size_list(arrow):
         size = size * arrow.list_size
@@ -102,7 +104,7 @@ def fixed_items(arrow: pa.DataType) -> tuple[pa.DataType, int]:
 
 
 def has_variable_items(arrow: pa.DataType) -> bool:
-    """Return whether fixed-size lists hold items that vary in size; none are stored."""
+    """Return whether fixed-size lists have items of variable size: none are stored."""
     item, _ = fixed_items(arrow)
     fixed = (
         types.is_primitive(item)
@@ -113,37 +115,37 @@ def has_variable_items(arrow: pa.DataType) -> bool:
 
 
 def storage(arrow: pa.DataType) -> pa.DataType:
-    """Return an extension type's storage, which is all that a data_type tells of it."""
+    """Return an extension type's storage type, any other type as it is."""
     return arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
 
 
 def value_type(arrow: pa.DataType) -> pa.DataType:
-    """Return the type of a dictionary's values; any other type as it is."""
+    """Return the type of a dictionary's values, any other type as it is."""
     return arrow.value_type if types.is_dictionary(arrow) else arrow
 
 
 def child_fields(arrow: pa.DataType) -> list[pa.Field]:
-    """Return the fields of a nested type; none for any other."""
+    """Return the fields of a nested type, none for any other."""
     return [arrow.field(i) for i in range(arrow.num_fields)]
 
 
 def iter_fields(
     fields: Iterable[pa.Field], path: str = "", parents: Parents = ()
 ) -> Iterator[tuple[str, pa.Field, Parents]]:
-    """Yield fields and all inside them: path, field, and the types it is inside of."""
+    """Yield fields and all inside them, each with its path and the types around it."""
     for field in fields:
-        here = join_path(path, field.name)
-        yield here, field, parents
-        inside = child_fields(storage(field.type))
-        yield from iter_fields(inside, here, (*parents, field.type))
+        field_path = join_path(path, field.name)
+        yield field_path, field, parents
+        children = child_fields(storage(field.type))
+        yield from iter_fields(children, field_path, (*parents, field.type))
 
 
 def map_fields(
     arrow: pa.DataType, change: Callable[[pa.Field], pa.Field]
 ) -> pa.DataType:
-    """Return a nested type with its fields changed; a list view becomes a list."""
+    """Return a nested type with changed fields. A list view becomes a list."""
     if types.is_map(arrow):
-        # tables do not store whether keys are sorted
+        # without keys_sorted, which tables do not store
         return pa.map_(change(arrow.key_field), change(arrow.item_field))
     fields = list(map(change, child_fields(arrow)))
     if types.is_struct(arrow):
@@ -158,23 +160,25 @@ def map_fields(
 def map_types(
     arrow: pa.DataType, change: Callable[[pa.DataType], pa.DataType]
 ) -> pa.DataType:
-    """Return a type after a change of all types inside it, and then of itself."""
+    """Return a type after changes of the types inside it, and then of itself."""
+
+    def change_inside(field: pa.Field) -> pa.Field:
+        return field.with_type(map_types(field.type, change))
+
     if types.is_nested(arrow):
-        arrow = map_fields(
-            arrow, lambda field: field.with_type(map_types(field.type, change))
-        )
+        arrow = map_fields(arrow, change_inside)
     return change(arrow)
 
 
 def to_data_type(
     arrow: pa.DataType, path: str = "", level: int = 0, *, maps: bool = False
 ) -> dict[str, Any]:
-    """Return the service's ``data_type`` object, or raise; errors name the ``path``.
+    """Return the service's ``data_type`` object. Errors name the ``path``.
 
-    A map can only be described (``maps``): a service casts nothing to one.
+    Maps raise unless ``maps``: services describe them, but cast nothing to them.
     """
     if level > MAX_LEVELS:
-        raise _no_name(TOO_DEEP, path)
+        raise too_deep(path)
     if isinstance(arrow, pa.BaseExtensionType):
         return to_data_type(arrow.storage_type, path, level + 1, maps=maps)
     if types.is_fixed_size_binary(arrow):
@@ -188,17 +192,19 @@ def to_data_type(
         return {"type": _to_name(arrow, path)}
     fields = []
     for child in child_fields(arrow):
-        here = join_path(path, child.name)
-        inside = to_data_type(child.type, here, level + 1, maps=maps)
-        fields.append({"name": child.name, "type": inside, "nullable": child.nullable})
-    described: dict[str, Any] = {"type": kind, "fields": fields}
+        child_path = join_path(path, child.name)
+        child_type = to_data_type(child.type, child_path, level + 1, maps=maps)
+        fields.append(
+            {"name": child.name, "type": child_type, "nullable": child.nullable}
+        )
+    data_type: dict[str, Any] = {"type": kind, "fields": fields}
     if kind == "fixed_size_list":
-        described["length"] = length
-    return described
+        data_type["length"] = length
+    return data_type
 
 
 def _to_name(arrow: pa.DataType, path: str) -> str:
-    # a zone named "-" would read as none
+    # a zone named "-" would read as no zone
     if types.is_timestamp(arrow) and arrow.tz != "-":
         return f"timestamp:{arrow.unit}:{arrow.tz or '-'}"
     if types.is_decimal128(arrow) or types.is_decimal256(arrow):
@@ -206,17 +212,26 @@ def _to_name(arrow: pa.DataType, path: str) -> str:
     if types.is_dictionary(arrow):
         value = to_data_type(arrow.value_type, path)
         if set(value) == {"type"}:
-            # no service stores an order
+            # always false: no service stores whether categories are ordered
             return f"dict:{value['type']}:{_NAMES[arrow.index_type]}:false"
     elif name := _NAMES.get(arrow):
         return name
-    raise _no_name(f"Arrow's {arrow}", path)
+    raise UnsupportedTypeError(
+        f"{column_prefix(path)}the service has no data_type for Arrow's {arrow}; cast it first"
+    )
 
 
-def _no_name(what: str, path: str) -> UnsupportedTypeError:
-    column = f"column {path!r}: " if path else ""
+def column_prefix(path: str) -> str:
+    """Return the start of a message about a column, empty without a path."""
+    return f"column {path!r}: " if path else ""
+
+
+def too_deep(path: str) -> UnsupportedTypeError:
+    """Return the error for a type of too many levels."""
+    # each level adds to the path
+    subject = f"column {shorten(path, 60)!r}" if path else "the type"
     return UnsupportedTypeError(
-        f"{column}the service has no data_type for {what}; cast it first"
+        f"{subject} is nested more than {MAX_LEVELS} levels deep; flatten it first"
     )
 
 
@@ -225,16 +240,16 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
 
     It is the inverse of `data_type`.
 
-    Besides the names that `data_type` gives, it reads ``utf8``, ``large_utf8``,
+    Besides the names that `data_type` returns, it reads ``utf8``, ``large_utf8``,
     ``float16``, ``float32``, ``float64``, ``boolean``, ``date32`` and ``date64``; and
-    ``map``, as services describe tables, though none casts to one.
+    ``map``, which services use to describe tables, though none casts to a map.
 
     Parameters
     ----------
     data_type : dict
-        Object with ``type``, and ``fields`` and ``length`` where the type has them. The
-        service's documentation gives its shape ("Column alteration") but lists no
-        names; the names are those its official client sends.
+        Object with ``type``, and ``fields`` and ``length`` if the type has them. The
+        service's documentation describes it ("Column alteration") but lists no type
+        names. They are those that its official client sends.
 
     Returns
     -------
@@ -244,9 +259,9 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
     Raises
     ------
     ValueError
-        If the object is wrong or incomplete; the message has the path inside it.
+        If the object is wrong or incomplete. The message has the path in the object.
     UnsupportedTypeError
-        If it is nested too deeply.
+        If the type is nested too deeply.
 
     Examples
     --------
@@ -258,13 +273,12 @@ def arrow_type(data_type: Mapping[str, Any]) -> pa.DataType:
 
 
 def to_schema(described: Any) -> pa.Schema:
-    """Turn a service's description of columns, ``{"fields": [...]}``, into a schema.
+    """Turn a service's description of columns, ``{"fields": […]}``, into a schema.
 
-    Extension types are restored if the service gives their names in the metadata of
-    fields, as Arrow does.
+    Extension types are restored if the metadata of fields has their names, as in Arrow.
     """
     _expect(Mapping, described, "schema", 'an object with "fields"')
-    fields = _parse_fields({"type": "schema", **described}, "schema", -1)
+    fields = _parse_fields(described, "schema", -1)
     schema = pa.schema(fields, _parse_metadata(described))
     try:
         return pa.ipc.read_schema(pa.py_buffer(schema.serialize()))
@@ -273,7 +287,7 @@ def to_schema(described: Any) -> pa.Schema:
 
 
 def _parse_metadata(described: Mapping[str, Any]) -> dict[str, str]:
-    """Return the metadata of a field or schema, as far as it is text."""
+    """Return the metadata of a field or schema, without pairs that are not text."""
     metadata = described.get("metadata")
     if not isinstance(metadata, Mapping):
         return {}
@@ -286,7 +300,8 @@ def _parse_metadata(described: Mapping[str, Any]) -> dict[str, str]:
 
 def _parse(spec: Any, at: str, level: int) -> pa.DataType:
     if level > MAX_LEVELS:
-        raise UnsupportedTypeError(f"{at}: {TOO_DEEP} cannot be sent; flatten it first")
+        root = at.partition(".")[0]
+        raise UnsupportedTypeError(f"{root}: {too_deep('')}")
     if not isinstance(spec, Mapping) or not isinstance(spec.get("type"), str):
         raise ValueError(
             f'{at}: expected an object with a "type", such as {{"type": "int64"}}, got {show_value(spec)}'
@@ -300,17 +315,17 @@ def _parse(spec: Any, at: str, level: int) -> pa.DataType:
     if name == "map" and has_fields:
         return _parse_list(spec, at, level)
     if has_fields:
-        raise ValueError(f'{at}.fields: a "{name:.80}" has no fields')
+        raise ValueError(f'{at}.fields: "{name:.80}" takes no fields; leave them out')
     if name == "fixed_size_binary":
         return pa.binary(_parse_length(spec, at))
     if spec.get("length") is not None:
-        raise ValueError(f'{at}.length: a "{name:.80}" has no length')
+        raise ValueError(f'{at}.length: "{name:.80}" takes no length; leave it out')
     return _parse_name(name, f"{at}.type")
 
 
-def _expect(kind: type, value: Any, at: str, what: str) -> Any:
+def _expect(kind: type, value: Any, at: str, expected: str) -> Any:
     if not isinstance(value, kind):
-        raise ValueError(f"{at}: expected {what}, got {show_value(value)}")
+        raise ValueError(f"{at}: expected {expected}, got {show_value(value)}")
     return value
 
 
@@ -319,7 +334,7 @@ def _parse_list(spec: Mapping[str, Any], at: str, level: int) -> pa.DataType:
     fields = _parse_fields(spec, at, level)
     if len(fields) != 1:
         raise ValueError(
-            f"{at}.fields: a {name} has exactly one field, its item; got {len(fields)}"
+            f"{at}.fields: a {name} needs exactly one field, its item, got {len(fields)}"
         )
     (item,) = fields
     if name == "fixed_size_list":
@@ -328,51 +343,49 @@ def _parse_list(spec: Mapping[str, Any], at: str, level: int) -> pa.DataType:
         return pa.list_(item)
     if name == "large_list":
         return pa.large_list(item)
-    parts = child_fields(item.type)
-    if not types.is_struct(item.type) or len(parts) != 2 or parts[0].nullable:
+    pair = child_fields(item.type)
+    if not types.is_struct(item.type) or len(pair) != 2 or pair[0].nullable:
         raise ValueError(
-            f"{at}.fields: the item of a map is a struct of its keys, which are not null, and values"
+            f"{at}.fields: the item of a map must be a struct of two fields, its keys, not nullable, and its values"
         )
-    return pa.map_(*parts)
+    return pa.map_(*pair)
 
 
 def _parse_length(spec: Mapping[str, Any], at: str) -> int:
     length = spec.get("length")
-    if (
-        isinstance(length, bool)
-        or not isinstance(length, int)
-        or not 0 <= length < 2**31
-    ):
-        raise ValueError(
-            f'{at}.length: a {spec["type"]} needs a "length", a whole number; got {show_value(length)}'
-        )
-    return length
+    is_bool = isinstance(length, bool)
+    if isinstance(length, int) and not is_bool and 0 <= length <= _MAX_LENGTH:
+        return length
+    raise ValueError(
+        f"{at}.length: a {spec['type']} needs a length from 0 to {_MAX_LENGTH}, got {show_value(length)}"
+    )
 
 
 def _parse_fields(spec: Mapping[str, Any], at: str, level: int) -> list[pa.Field]:
     parsed = []
-    needed = f"an array, which a {spec['type']} needs"
-    children = _expect(list, spec.get("fields"), f"{at}.fields", needed)
-    for i, child in enumerate(children):
-        here = f"{at}.fields[{i}]"
-        _expect(Mapping, child, here, 'an object with "name", "type" and "nullable"')
-        name = _expect(str, child.get("name"), f"{here}.name", "a string")
-        nullable = _expect(
-            bool, child.get("nullable"), f"{here}.nullable", "true or false"
-        )
-        arrow = _parse(child.get("type"), f"{here}.type", level + 1)
-        if types.is_null(arrow) and not nullable:
-            raise ValueError(f"{here}.nullable: a null type is always nullable")
-        try:
-            parsed.append(pa.field(name, arrow, nullable, _parse_metadata(child)))
-        except UnicodeError as error:
-            raise ValueError(f"{here}.name: {error}") from None
+    children = _expect(list, spec.get("fields"), f"{at}.fields", "an array of fields")
+    for number, child in enumerate(children):
+        parsed.append(_parse_field(child, f"{at}.fields[{number}]", level + 1))
     return parsed
 
 
+def _parse_field(spec: Any, at: str, level: int) -> pa.Field:
+    _expect(Mapping, spec, at, 'an object with "name", "type" and "nullable"')
+    name = _expect(str, spec.get("name"), f"{at}.name", "a string")
+    nullable = _expect(bool, spec.get("nullable"), f"{at}.nullable", "true or false")
+    arrow = _parse(spec.get("type"), f"{at}.type", level)
+    if types.is_null(arrow) and not nullable:
+        raise ValueError(f"{at}.nullable: a field of type null must be nullable")
+    try:
+        return pa.field(name, arrow, nullable, _parse_metadata(spec))
+    except UnicodeError as error:
+        raise ValueError(f"{at}.name: {error}") from None
+
+
 def _parse_name(name: str, at: str) -> pa.DataType:
-    if found := _TYPES.get(name):
-        return found
+    arrow = _TYPES.get(name)
+    if arrow is not None:
+        return arrow
     with contextlib.suppress(ValueError, TypeError, pa.ArrowException):
         if match := re.fullmatch(r"timestamp:(\w+):(.+)", name):
             zone = None if match[2] == "-" else match[2]
@@ -380,13 +393,16 @@ def _parse_name(name: str, at: str) -> pa.DataType:
         if match := re.fullmatch(
             r"decimal:(128|256):(\d{1,9}):(-?\d{1,9})", name, re.ASCII
         ):
-            decimal = pa.decimal128 if match[1] == "128" else pa.decimal256
-            return decimal(int(match[2]), int(match[3]))
+            precision = int(match[2])
+            scale = int(match[3])
+            if match[1] == "128":
+                return pa.decimal128(precision, scale)
+            return pa.decimal256(precision, scale)
         if match := re.fullmatch(r"dict:(.+):(\w+):(true|false)", name):
             codes = _parse_name(match[2], at)
             value = _parse_name(match[1], at)
             return pa.dictionary(codes, value, ordered=match[3] == "true")
     raise ValueError(
-        f"{at}: unknown type {name!r:.80}; names look like int64, double, large_string, timestamp:us:UTC, "
+        f"{at}: unknown type {name!r:.80}; pass a name such as int64, double, large_string, timestamp:us:UTC, "
         "decimal:128:10:2, dict:large_string:int32:false"
     )

@@ -1,4 +1,4 @@
-"""A NumPy dtype → the Arrow type that a column of it is sent in."""
+"""A NumPy dtype → the Arrow type in which its columns are sent."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rt_frames._schema.portable import ADVICE, unsupported
+from rt_frames._schema.portable import COMPLEX_ADVICE, unsupported, untyped
 
 _ADVICE = {
-    "O": ADVICE["object"],
-    "V": "make a column of each of its fields",
-    "c": ADVICE["complex"],
+    "V": "make one column of each of its fields",
+    "c": COMPLEX_ADVICE,
     "f": "cast it to float64",
     "m": "use a unit of s, ms, us or ns",
     "M": "use a unit of s, ms, us or ns",
@@ -20,7 +19,7 @@ _ADVICE = {
 
 
 def from_numpy(dtype: np.dtype[Any] | type[np.generic], path: str) -> pa.DataType:
-    """Return the Arrow type, or the error for one that cannot be sent."""
+    """Return the Arrow type of a dtype, or raise if the dtype cannot be sent."""
     if isinstance(dtype, type):
         if dtype not in np.sctypeDict.values():
             sized = 'pass one of a known size, for example "float64" or numpy.float64'
@@ -33,11 +32,24 @@ def from_numpy(dtype: np.dtype[Any] | type[np.generic], path: str) -> pa.DataTyp
     if dtype.kind in "biuf" and dtype.itemsize <= 8:
         return pa.from_numpy_dtype(dtype.newbyteorder("="))
     if dtype.kind in "mM":
-        unit, count = np.datetime_data(dtype)
-        if count == 1 and unit in ("s", "ms", "us", "ns"):
-            return pa.timestamp(unit) if dtype.kind == "M" else pa.duration(unit)
-        if (dtype.kind, count, unit) == ("M", 1, "D"):
-            return pa.date32()
+        arrow = _from_moments(dtype)
+        if arrow is not None:
+            return arrow
+    if dtype.kind == "O":
+        raise untyped(path, "NumPy's object", "object")
     raise unsupported(
         path, f"NumPy's {dtype!s:.80}", _ADVICE.get(dtype.kind, "convert it first")
     )
+
+
+def _from_moments(dtype: np.dtype[Any]) -> pa.DataType | None:
+    unit, count = np.datetime_data(dtype)
+    if count != 1:
+        return None
+    if unit == "D" and dtype.kind == "M":
+        return pa.date32()
+    if unit not in ("s", "ms", "us", "ns"):
+        return None
+    if dtype.kind == "M":
+        return pa.timestamp(unit)
+    return pa.duration(unit)

@@ -1,9 +1,15 @@
 """Python objects in the cells of a column → the one Arrow type that keeps all of them.
 
-Each place (the column, a field of its dicts, the items of its lists and arrays) is
-inferred separately. All its values must be of one kind (integers and floats together
-are floats), and its type has the finest unit among them. Values that pandas calls
-missing are null everywhere.
+A place is the column, a field of its dicts, or the items of its lists and arrays. The
+type of each place is inferred separately, by `_TypeInference`:
+
+1. Values that pandas calls missing are nulls. They are left out.
+2. Each Python type and each NumPy dtype among the values has a kind, such as "int".
+3. All values must be of one kind. Integers and floats together are floats.
+4. The kind decides the type, with the finest unit among the values.
+
+Along the way it notes whether Arrow's own conversion to that type is correct
+(`arrow_converts`); if not, `to_arrow` converts value by value.
 """
 
 from __future__ import annotations
@@ -13,13 +19,13 @@ import decimal
 import itertools
 import operator
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.types as is_
+from pyarrow import types
 
 from rt_frames._names import has_control_characters
 from rt_frames._schema.portable import CONVERSION_ERRORS, TO_TEXT, zone_name
@@ -29,15 +35,15 @@ from rt_frames.errors import UnsupportedTypeError
 # levels of dicts and lists in a cell; Arrow's own limit is 64
 MAX_DEPTH = 60
 
-# the path component of a list; a field's is its name
+# the step into the items of a list; the step into a field is its name
 _ITEM = object()
 _Steps = tuple[Any, ...]
 _Objects = np.ndarray[Any, Any]
 
-# the name follows
+# the zone's name follows
 _NAIVE = "datetime without a time zone"
 _AWARE = "datetime with a time zone"
-# subclasses before their bases
+# kinds of Python's values, subclasses before their bases
 _TYPES = (
     bool,
     datetime.timedelta,
@@ -60,6 +66,7 @@ _TYPES = (
     set,
     frozenset,
 )
+_LISTS = (list, tuple, set, frozenset, np.ndarray)
 _ALIKE = {
     "bytearray": "bytes",
     "memoryview": "bytes",
@@ -75,7 +82,7 @@ _FLAT = {
     "time": pa.time64("us"),
 }
 _UNITS = ("s", "ms", "us", "ns")
-# Arrow converts them rightly, but for whole numbers to floats
+# Arrow converts these correctly, except integers to floats
 _PLAIN = frozenset((type(None), bool, int, str, bytes))
 _MAY_BE_MISSING = (
     type(None),
@@ -96,12 +103,14 @@ _NUMPY_KINDS = {
     "S": "bytes",
 }
 
-# before 3, pandas shows Arrow no durations but those of nanoseconds
+# kinds whose text is unambiguous
+_READABLE_AS_TEXT = {"str", "bool", "int", "float", "Decimal", "date", "time", "UUID"}
+# before 3, pandas shows Arrow only durations in nanoseconds
 _HIDDEN_DURATIONS = int(pd.__version__.partition(".")[0]) < 3
 
 
 class ObjectType(NamedTuple):
-    """What a column of objects becomes.
+    """The type of a column of objects, and how to convert its values.
 
     ``arrow_converts``: Arrow's own conversion is correct. ``may_be_missing``: values
     other than None may mean null.
@@ -113,29 +122,29 @@ class ObjectType(NamedTuple):
 
 
 def infer(column: str, values: _Objects) -> ObjectType:
-    """Return the type of a column of objects, or raise with column, place and row."""
-    # most frequent first
+    """Return the type of a column of objects. Errors name column, place and row."""
+    # text is the most frequent, and has a fast test
     if _is_text(values):
         return ObjectType(pa.large_string())
     inference = _TypeInference(column, values)
     arrow = inference.infer(values.tolist(), [], ())
-    # pandas' text has one layout, whatever its storage
-    if is_.is_string(arrow):
+    # text is large_string in every column of pandas
+    if types.is_string(arrow):
         arrow = pa.large_string()
     return ObjectType(arrow, inference.arrow_converts, inference.may_be_missing)
 
 
 def to_arrow(values: _Objects, target: ObjectType) -> Any:
-    """Convert objects to an array, or to chunks if they exceed what one array holds."""
+    """Convert objects to an array, or to chunks if one array cannot hold them."""
     arrow = target.arrow
     if target.arrow_converts:
         return pa.array(values, type=arrow, from_pandas=target.may_be_missing)
-    if is_.is_temporal(arrow):
+    if types.is_temporal(arrow):
         counted = _count_alike(values, arrow)
         if counted is not None:
             return counted
     if arrow == pa.uuid():
-        # whatever else is there is missing
+        # all other values are missing
         converted = [v.bytes if isinstance(v, uuid.UUID) else None for v in values]
     else:
         converted = [_to_arrow_value(value, arrow) for value in values]
@@ -143,34 +152,43 @@ def to_arrow(values: _Objects, target: ObjectType) -> Any:
 
 
 def _count_alike(values: _Objects, arrow: pa.DataType) -> pa.Array | None:
-    """Convert moments or durations of one NumPy dtype, or return None for others."""
+    """Convert moments or durations of one NumPy dtype; return None for others."""
     missing = pd.isna(values)
     present = [
         value.to_timedelta64() if isinstance(value, pd.Timedelta) else value
         for value in values[~missing].tolist()
     ]
-    if not all(issubclass(kind, np.generic) for kind in _types(present)):
+    if not all(issubclass(python, np.generic) for python in _types(present)):
         return None
     dtypes = _dtypes(present)
     if len(dtypes) != 1:
         return None
+    (dtype,) = dtypes
     counts = np.zeros(len(values), np.int64)
-    counts[~missing] = _count(np.array(present, *dtypes), arrow)
-    width = pa.int32() if is_.is_date32(arrow) else pa.int64()
+    counts[~missing] = _count(np.array(present, dtype), arrow)
+    width = pa.int32() if types.is_date32(arrow) else pa.int64()
     return pa.array(counts, mask=missing).cast(width).view(arrow)
 
 
 class _Cells(NamedTuple):
-    """What lies at one place of a column, without what is missing."""
+    """The values at one place of a column, without missing ones."""
 
     steps: _Steps
     values: list[Any]
-    # the items of typed arrays
+    # typed arrays, whose items are at this place
     arrays: list[_Objects]
-    # of the values
+    # of `values`
     types: set[type]
-    # of the arrays, and of NumPy's scalars among the values
+    # of `arrays`, and of NumPy's scalars in `values`
     dtypes: set[np.dtype[Any]]
+
+
+class _Leaf(NamedTuple):
+    """A value at a place, with its row and kind."""
+
+    row: int
+    value: Any
+    kind: str
 
 
 class _TypeInference:
@@ -185,10 +203,10 @@ class _TypeInference:
     def infer(
         self, values: list[Any], arrays: list[_Objects], steps: _Steps
     ) -> pa.DataType:
-        """Return the type of one place: of values, and of the items of typed arrays."""
+        """Return the type of one place, from its values and its typed arrays."""
         if len(steps) > MAX_DEPTH:
             raise UnsupportedTypeError(
-                f"column {self._column!r} is nested over {MAX_DEPTH} levels deep; flatten it"
+                f"column {self._column!r} is nested more than {MAX_DEPTH} levels deep; flatten it first"
             )
         cells = self._present_cells(values, arrays, steps)
         kinds = _kinds(cells)
@@ -205,22 +223,22 @@ class _TypeInference:
     def _present_cells(
         self, values: list[Any], arrays: list[_Objects], steps: _Steps
     ) -> _Cells:
-        python = _types(values)
-        unsure = {kind for kind in python if issubclass(kind, _MAY_BE_MISSING)}
-        if unsure:
-            values = self._present(values, unsure, steps)
-            python = _types(values)
-        if arrays or unsure - {type(None)}:
+        value_types = _types(values)
+        suspects = {kind for kind in value_types if issubclass(kind, _MAY_BE_MISSING)}
+        if suspects:
+            values = self._present(values, suspects, steps)
+            value_types = _types(values)
+        if arrays or suspects - {type(None)}:
             self.may_be_missing = True
         dtypes = {array.dtype for array in arrays if array.size}
-        # an empty array has a type, too
-        if arrays and not dtypes and not python:
+        # if all arrays are empty, their dtype decides
+        if arrays and not dtypes and not value_types:
             dtypes.add(arrays[0].dtype)
-        if any(issubclass(kind, np.generic) for kind in python):
+        if any(issubclass(kind, np.generic) for kind in value_types):
             dtypes |= _dtypes(v for v in values if isinstance(v, np.generic))
-        if python & {np.datetime64, np.timedelta64}:
+        if value_types & {np.datetime64, np.timedelta64}:
             self.arrow_converts = False
-        return _Cells(steps, values, arrays, python, dtypes)
+        return _Cells(steps, values, arrays, value_types, dtypes)
 
     def _infer_kind(self, kind: str, cells: _Cells) -> pa.DataType:
         steps = cells.steps
@@ -237,12 +255,12 @@ class _TypeInference:
         if kind.startswith(_AWARE):
             return self._infer_aware(cells)
         if kind == "time" and any(value.tzinfo for value in cells.values):
-            text = "a time of day with a zone; remove the zone"
+            text = "has a time zone, which a time column cannot store; remove the zone"
             raise self._refused(steps, lambda v: v.tzinfo is not None, text)
         if kind in _FLAT:
             return _FLAT[kind]
         if kind == "UUID" and not steps:
-            # older Arrow takes only their bytes
+            # older releases of Arrow convert only their bytes
             self.arrow_converts = False
             return pa.uuid()
         return self._infer_other(kind, cells)
@@ -254,63 +272,66 @@ class _TypeInference:
         return pa.timestamp(unit, zone)
 
     def _infer_number(self, kind: str, cells: _Cells) -> pa.DataType:
-        if all(issubclass(known, np.generic) for known in cells.types):
+        if all(issubclass(python, np.generic) for python in cells.types):
             common = np.result_type(*cells.dtypes)
             if _kind_of_dtype(common) == kind:
                 return pa.from_numpy_dtype(common.newbyteorder("="))
         if kind == "float":
             return pa.float64()
-        least, most = _ends(cells.values, cells.arrays)
-        if least >= -(2**63) and most < 2**63:
+        least, greatest = _ends(cells.values, cells.arrays)
+        if least >= -(2**63) and greatest < 2**63:
             return pa.int64()
-        if least >= 0 and most < 2**64:
+        if least >= 0 and greatest < 2**64:
             return pa.uint64()
         high = 2**63 if least < 0 else 2**64
-        text = "a whole number that does not fit into 64 bits together with the others; make them text"
+        text = "does not fit into 64 bits with the column's other values; convert the column to text"
         raise self._refused(cells.steps, lambda v: not -(2**63) <= v < high, text)
 
     def _infer_other(self, kind: str, cells: _Cells) -> pa.DataType:
-        """Ask Arrow for the type of what has parameters, or is not known here."""
+        """Return Arrow's inference for decimals and kinds that are not known here."""
         values = cells.values
         if kind == "Decimal" and any(value.is_infinite() for value in values):
-            text = "infinite, which no decimal type holds; replace it, for example with None"
+            text = "is infinite, which a decimal column cannot store; replace it, for example with None"
             raise self._refused(cells.steps, lambda v: v.is_infinite(), text)
-        reason = "make text of them"
+        reason = ""
         if values and kind != "UUID" and not kind.startswith("NumPy's"):
             try:
                 inferred = pa.infer_type(values, from_pandas=True)
-                if not is_.is_nested(inferred):
+                if not types.is_nested(inferred):
                     return inferred
             except CONVERSION_ERRORS as error:
-                reason = str(error)[:200]
+                # of other kinds, Arrow says no more than this error
+                if kind == "Decimal":
+                    reason = f" ({str(error)[:200]})"
         raise UnsupportedTypeError(
-            f"column {self._column!r} holds {kind} values{self._place(cells.steps)} for which Arrow has no type ({reason}); "
-            "convert them first"
+            f"column {self._column!r} holds {kind} values{self._place(cells.steps)}, for which Arrow has no type{reason}; "
+            "convert them first, for example to text"
         )
 
     def _infer_items(self, cells: _Cells) -> pa.DataType:
         values = cells.values
-        # one stands for all
+        # one array stands for all
         if cells.types == {np.ndarray} and _are_alike(values):
             values = values[:1]
-        typed: list[_Objects] = []
+        typed_arrays: list[_Objects] = []
         if any(issubclass(kind, np.ndarray) for kind in cells.types):
             self._check_arrays(values, cells.steps)
-            typed = [_unmasked(value) for value in values if _is_typed(value)]
+            typed_arrays = [_unmasked(value) for value in values if _is_typed(value)]
             values = [_unmasked(value) for value in values if not _is_typed(value)]
-            is_mixed = values or len(_dtypes(typed)) > 1
-            if typed and is_mixed:
+            is_mixed = values or len(_dtypes(typed_arrays)) > 1
+            if typed_arrays and is_mixed:
                 self.arrow_converts = False
-        # Arrow takes other sets
+        # Arrow converts sets, but no frozensets
         if any(issubclass(kind, frozenset) for kind in cells.types):
             self.arrow_converts = False
-        return pa.list_(self.infer(_flat(values), typed, (*cells.steps, _ITEM)))
+        item = self.infer(_flat(values), typed_arrays, (*cells.steps, _ITEM))
+        return pa.list_(item)
 
     def _check_arrays(self, values: list[Any], steps: _Steps) -> None:
         arrays = [value for value in values if isinstance(value, np.ndarray)]
         for dtype, ndim, kind in {(a.dtype, a.ndim, type(a)) for a in arrays}:
             if ndim == 0:
-                text = "an array without a dimension; take its item"
+                text = "is a 0-dimensional array; use its .item()"
                 raise self._refused(steps, lambda v: np.ndim(v) == 0, text)
             if not _is_arrows(dtype, ndim, kind):
                 self.arrow_converts = False
@@ -318,19 +339,19 @@ class _TypeInference:
     def _infer_fields(
         self, present: list[Any], steps: _Steps, *, plain: bool
     ) -> pa.DataType:
-        alike = plain and set(map(len, present)) == {len(present[0])}
-        names = dict.fromkeys(present[0] if alike else _flat(present))
+        are_alike = plain and set(map(len, present)) == {len(present[0])}
+        names = dict.fromkeys(present[0] if are_alike else _flat(present))
         for name in names:
             if not _is_field_name(name):
-                text = f"a dict with the key {name!r:.80}; a field's name is text without control characters; rename it"
+                text = f"has the key {name!r:.80}, but a field's name must be text without control characters; rename it"
                 raise self._refused(steps, lambda v, odd=name: odd in v, text)
         fields = []
         for name in names:
-            if alike:
+            if are_alike:
                 try:
                     values = list(map(operator.itemgetter(name), present))
                 except KeyError:
-                    # the same number of names, but different ones
+                    # as many names in each dict, but not the same
                     return self._infer_fields(present, steps, plain=False)
             else:
                 values = [value[name] for value in present if name in value]
@@ -338,70 +359,75 @@ class _TypeInference:
         return pa.struct(fields)
 
     def _present(
-        self, values: list[Any], unsure: set[type], steps: _Steps
+        self, values: list[Any], suspects: set[type], steps: _Steps
     ) -> list[Any]:
-        """Leave out what pandas calls missing."""
-        if unsure == {type(None)}:
+        """Return the values that pandas does not call missing.
+
+        ``suspects`` are the types of values that may be.
+        """
+        if suspects == {type(None)}:
             return [value for value in values if value is not None]
         array = np.fromiter(values, dtype=object, count=len(values))
         try:
             missing = pd.isna(array)
         except ArithmeticError:
-            text = "a signalling NaN; replace it, for example with None"
-            raise self._refused(
-                steps, lambda v: isinstance(v, decimal.Decimal) and v.is_snan(), text
-            ) from None
+            text = "is a signalling NaN; replace it, for example with None"
+            raise self._refused(steps, _is_signalling_nan, text) from None
         if not missing.any():
             return values
-        # Arrow rejects NumPy's without a unit, and reads some as values
+        # Arrow rejects NaT without a unit, and reads some of NumPy's as values
         if any(issubclass(kind, np.generic) for kind in _types(array[missing])):
             self.arrow_converts = False
-        return array[~missing].tolist()  # type: ignore[no-any-return]  # for objects, the list of them
+        return array[~missing].tolist()  # type: ignore[no-any-return]  # the array has one dimension
 
     def _check_exact(self, cells: _Cells) -> None:
-        """Refuse whole numbers among floats that no float holds."""
+        """Raise if floats stand with an integer that no float equals."""
         values = [v for v in cells.values if isinstance(v, int | np.integer)]
         arrays = [array for array in cells.arrays if array.dtype.kind in "iu"]
         if max(map(abs, _ends(values, arrays))) <= 2**53:
             return
-        # Arrow also refuses those beyond 2**53 that a float holds exactly
+        # Arrow refuses all integers beyond 2**53, even those that a float equals
         self.arrow_converts = False
         if any(map(_is_inexact, itertools.chain(values, *arrays))):
             text = (
-                "a whole number that no float holds exactly, and other values are floats; to keep them, "
-                f"make them all text, for example with df[{self._column!r}].{TO_TEXT}"
+                "has no exact float, and the column also holds floats; convert it to text, "
+                f"for example with df[{self._column!r}].{TO_TEXT}"
             )
             raise self._refused(cells.steps, _is_inexact, text)
 
     def _unit(self, cells: _Cells) -> str:
-        """Return the finest unit in use; Python's values have microseconds."""
+        """Return the finest unit of the values. Python's have microseconds."""
         units = {np.datetime_data(dtype)[0] for dtype in cells.dtypes}
         python = (datetime.datetime, datetime.timedelta)
         if any(issubclass(kind, python) for kind in cells.types):
             units.add("us")
-        of_pandas = (pd.Timestamp, pd.Timedelta)
-        if any(issubclass(kind, of_pandas) for kind in cells.types):
-            found = [value for value in cells.values if isinstance(value, of_pandas)]
-            if self._has_nanoseconds(found, cells.steps):
+        pandas = (pd.Timestamp, pd.Timedelta)
+        if any(issubclass(kind, pandas) for kind in cells.types):
+            values = [value for value in cells.values if isinstance(value, pandas)]
+            if self._has_nanoseconds(values, cells.steps):
                 units.add("ns")
         return max(units, key=_UNITS.index)
 
-    def _has_nanoseconds(self, found: list[Any], steps: _Steps) -> bool:
-        """Return whether pandas' values need them; check those of coarser units."""
-        units = set(map(operator.attrgetter("unit"), found))
-        is_duration = isinstance(found[0], pd.Timedelta)
+    def _has_nanoseconds(self, values: list[Any], steps: _Steps) -> bool:
+        """Return whether values of pandas have nanoseconds.
+
+        Values of coarser units may lie beyond the years that Arrow or Python can hold.
+        """
+        units = set(map(operator.attrgetter("unit"), values))
+        is_duration = isinstance(values[0], pd.Timedelta)
         if units != {"ns"}:
-            ends = (min(found), max(found))
+            least = min(values)
+            greatest = max(values)
             if is_duration:
-                # Arrow misses the overflow from a coarse unit to a finer one
-                fits = pd.Timedelta.min <= ends[0] and ends[1] <= pd.Timedelta.max
+                # Arrow does not notice the overflow from a coarse unit to a finer one
+                fits = pd.Timedelta.min <= least and greatest <= pd.Timedelta.max
                 if _HIDDEN_DURATIONS or not fits:
                     self.arrow_converts = False
-            elif any(map(_is_beyond_python, ends)):
-                text = "a moment beyond the years 1 to 9999; make a datetime64 column of them"
+            elif _is_beyond_python(least) or _is_beyond_python(greatest):
+                text = "is beyond the years 1 to 9999; convert the column to datetime64"
                 raise self._refused(steps, _is_beyond_python, text)
         name = "nanoseconds" if is_duration else "nanosecond"
-        return "ns" in units and any(map(operator.attrgetter(name), found))
+        return "ns" in units and any(map(operator.attrgetter(name), values))
 
     def _place(self, steps: _Steps) -> str:
         if not steps:
@@ -412,57 +438,56 @@ class _TypeInference:
         return f" at {path!r}"
 
     def _leaves(self, steps: _Steps) -> Iterator[tuple[int, Any]]:
-        """Return every value at a place, with its row."""
+        """Yield every value at a place, with its row."""
         for row, cell in enumerate(self._values):
             for value in _at(cell, steps):
                 yield row, value
 
     def _refused(self, steps: _Steps, test: Any, text: str) -> UnsupportedTypeError:
-        """Make the error that shows the first value to pass a test, with its row."""
+        """Return the error that shows the first value to pass a test, with its row."""
         for row, value in self._leaves(steps):
             if not _is_missing(value) and test(value):
-                where = f"column {self._column!r}, row {row}{self._place(steps)}"
-                return UnsupportedTypeError(
-                    f"{where}: {show_value(value, 60)} is {text}"
-                )
-        return UnsupportedTypeError(f"column {self._column!r}: {text}")
+                cell = f"column {self._column!r}, row {row}{self._place(steps)}"
+                return UnsupportedTypeError(f"{cell}: {show_value(value, 60)} {text}")
+        return UnsupportedTypeError(f"column {self._column!r}: a value {text}")
 
     def _mixed(self, steps: _Steps) -> UnsupportedTypeError:
-        """Make the error that names the first value of another kind."""
+        """Return the error that names the first value of another kind."""
         present = []
-        # missing values have a kind only in an array with a dtype
+        # missing values have a kind only if NumPy gave them a dtype
         typed = []
         for row, value in self._leaves(steps):
-            leaf = (row, value, _kind(value))
+            leaf = _Leaf(row, value, _kind(value))
             is_missing = _is_missing(value)
             if not is_missing:
                 present.append(leaf)
             if not is_missing or isinstance(value, np.generic):
                 typed.append(leaf)
-        first, (row, other, kind) = _first_unlike(present) or _first_unlike(typed)
-        example = ""
+        first, other = _first_unlike(present) or _first_unlike(typed)
+        code = None
         if not steps:
-            values = [value for _, value, _ in present]
+            values = [leaf.value for leaf in present]
             code = _code_for_one_kind(f"df[{self._column!r}]", values)
-            if code:
-                example = f", for example {code}"
+        cure = "convert it to one type"
+        if code:
+            cure = f"convert it to one type, for example with {code}"
         return UnsupportedTypeError(
-            f"column {self._column!r} mixes kinds{self._place(steps)}: its first value is {first}, row {row} is {kind} "
-            f"({show_value(other, 40)}); make it one kind first{example}"
+            f"column {self._column!r} mixes types{self._place(steps)}: {first.kind} in row {first.row}, "
+            f"{other.kind} in row {other.row} ({show_value(other.value, 40)}); {cure}"
         )
 
 
-def _first_unlike(leaves: list[tuple[int, Any, str]]) -> Any:
-    """Return the first value's kind, and the first value of another kind, or None."""
+def _first_unlike(leaves: list[_Leaf]) -> list[_Leaf]:
+    """Return the first leaf and the first of another kind, if there are two kinds."""
     for leaf in leaves:
-        kinds = {leaves[0][2], leaf[2]}
+        kinds = {leaves[0].kind, leaf.kind}
         if len(kinds) > 1 and kinds != {"int", "float"}:
-            return leaves[0][2], leaf
-    return None
+            return [leaves[0], leaf]
+    return []
 
 
 def _code_for_one_kind(column: str, values: list[Any]) -> str | None:
-    """Return the code that makes one kind of values, where it changes none of them."""
+    """Return code that gives a column one kind, or None if it may change values."""
     kinds = set(map(_kind, values))
     if kinds <= {"int", "float", "Decimal"} and not any(map(_is_inexact, values)):
         return f"{column}.astype(float)"
@@ -470,12 +495,13 @@ def _code_for_one_kind(column: str, values: list[Any]) -> str | None:
         return f"pandas.to_datetime({column}, utc=True)"
     if kinds == {"date", _NAIVE}:
         return f"pandas.to_datetime({column})"
-    written = {"str", "bool", "int", "float", "Decimal", "date", "time", "UUID"}
-    return f"{column}.{TO_TEXT}" if kinds <= written else None
+    if kinds <= _READABLE_AS_TEXT:
+        return f"{column}.{TO_TEXT}"
+    return None
 
 
 def _is_text(values: _Objects) -> bool:
-    """Return whether values are text or missing; most others show in the first one."""
+    """Return whether all values are text or missing. The first value is a fast test."""
     first = next((value for value in values if value is not None), None)
     if not isinstance(first, str | float):
         return False
@@ -487,27 +513,27 @@ def _types(values: Iterable[Any]) -> set[type]:
 
 
 def _dtypes(values: Iterable[Any]) -> set[np.dtype[Any]]:
-    """Return the dtypes of values of NumPy, run by run: hashing one is slow."""
+    """Return the dtypes of NumPy values, run by run: hashing a dtype is slow."""
     return {
         dtype for dtype, _ in itertools.groupby(values, operator.attrgetter("dtype"))
     }
 
 
 def _kinds(cells: _Cells) -> set[str]:
-    kinds = {_kind_of_dtype(dtype) for dtype in cells.dtypes}
+    kinds = set(map(_kind_of_dtype, cells.dtypes))
     for python in cells.types:
         if not issubclass(python, np.generic):
             kinds.add(_kind_of_type(python))
     if "datetime" in kinds:
         kinds.remove("datetime")
         moments = [v for v in cells.values if isinstance(v, datetime.datetime)]
-        # one of each zone
-        kinds.update(map(_zoned, {id(v.tzinfo): v for v in moments}.values()))
+        moment_by_zone = {id(moment.tzinfo): moment for moment in moments}
+        kinds.update(map(_zoned, moment_by_zone.values()))
     return kinds
 
 
 def _are_alike(arrays: list[_Objects]) -> bool:
-    """Return whether all arrays have one dtype other than object, and one dimension."""
+    """Return whether arrays have one dtype, not object, and one dimension."""
     dtypes = _dtypes(arrays)
     if len(dtypes) > 1 or np.dtype(object) in dtypes:
         return False
@@ -515,7 +541,7 @@ def _are_alike(arrays: list[_Objects]) -> bool:
 
 
 def _ends(values: list[Any], arrays: list[_Objects]) -> tuple[int, int]:
-    """Return the least and the greatest of whole numbers and 0."""
+    """Return the least and the greatest of integers and 0."""
     ends = [0]
     if values:
         ends += [int(min(values)), int(max(values))]
@@ -529,16 +555,16 @@ def _flat(lists: Iterable[Iterable[Any]]) -> list[Any]:
     return list(itertools.chain.from_iterable(lists))
 
 
-def _at(value: Any, steps: _Steps) -> Iterator[Any]:
+def _at(value: Any, steps: Sequence[Any]) -> Iterator[Any]:
     if not steps:
         yield value
-    elif steps[0] is _ITEM and isinstance(
-        value, list | tuple | set | frozenset | np.ndarray
-    ):
+        return
+    step, *others = steps
+    if step is _ITEM and isinstance(value, _LISTS):
         for item in _unmasked(value):
-            yield from _at(item, steps[1:])
-    elif isinstance(value, dict) and steps[0] in value:
-        yield from _at(value[steps[0]], steps[1:])
+            yield from _at(item, others)
+    elif isinstance(value, dict) and step in value:
+        yield from _at(value[step], others)
 
 
 def _is_missing(value: Any) -> bool:
@@ -549,8 +575,12 @@ def _is_missing(value: Any) -> bool:
         return False
 
 
+def _is_signalling_nan(value: Any) -> bool:
+    return isinstance(value, decimal.Decimal) and value.is_snan()
+
+
 def _is_inexact(value: Any) -> bool:
-    """Return whether no float is the same number."""
+    """Return whether no float equals a number."""
     number = int(value) if isinstance(value, np.integer) else value
     try:
         return bool(float(number) != number)
@@ -559,7 +589,7 @@ def _is_inexact(value: Any) -> bool:
 
 
 def _is_beyond_python(value: Any) -> bool:
-    """Return whether a moment's year is beyond Python's, which Arrow misreads."""
+    """Return whether a moment's year is beyond Python's: Arrow misreads it."""
     if not isinstance(value, pd.Timestamp):
         return False
     return not datetime.MINYEAR <= value.year <= datetime.MAXYEAR
@@ -574,12 +604,12 @@ def _is_field_name(name: Any) -> bool:
 
 
 def _to_rows(value: Any) -> Any:
-    """Return a matrix as an array: the rows of a matrix are matrices, without end."""
+    """Return a matrix as an array, since the rows of a matrix are matrices again."""
     return np.asarray(value) if isinstance(value, np.matrix) else value
 
 
 def _unmasked(value: Any) -> Any:
-    """Leave out what is masked."""
+    """Return a value as it is, but an array without its masked items."""
     value = _to_rows(value)
     if isinstance(value, np.ma.MaskedArray) and value.ndim == 1:
         return value.compressed()
@@ -587,7 +617,7 @@ def _unmasked(value: Any) -> Any:
 
 
 def _is_arrows(dtype: np.dtype[Any], ndim: int, kind: type) -> bool:
-    """Return whether Arrow converts such an array rightly where all are alike."""
+    """Return whether Arrow converts such arrays correctly if all are alike."""
     return (
         ndim == 1
         and kind is np.ndarray
@@ -629,41 +659,52 @@ def _kind_of_dtype(dtype: np.dtype[Any]) -> str:
 
 
 def _to_arrow_value(value: Any, arrow: pa.DataType) -> Any:
-    """Return a value of Python or pandas that Arrow converts rightly."""
-    if is_.is_map(arrow):
+    """Return a value in a form that Arrow converts correctly."""
+    if types.is_map(arrow):
         return None if _is_missing(value) else _to_pairs(value, arrow)
     if isinstance(value, uuid.UUID):
-        return str(value) if is_.is_large_string(arrow) else value.bytes
-    if isinstance(value, dict) and is_.is_struct(arrow):
-        known = [field for field in arrow if field.name in value]
-        return {f.name: _to_arrow_value(value[f.name], f.type) for f in known}
-    if is_.is_list(arrow) and isinstance(value, np.ndarray):
+        return str(value) if types.is_large_string(arrow) else value.bytes
+    if isinstance(value, dict) and types.is_struct(arrow):
+        return _to_fields(value, arrow)
+    if types.is_list(arrow) and isinstance(value, _LISTS):
         return _to_items(value, arrow.value_type)
-    if is_.is_list(arrow) and isinstance(value, list | tuple | set | frozenset):
-        item = arrow.value_type
-        if _PLAIN.issuperset(map(type, value)) and not is_.is_float64(item):
-            return list(value)
-        return [_to_arrow_value(one, item) for one in value]
     return _to_flat_value(value, arrow)
+
+
+def _to_fields(value: dict[Any, Any], arrow: pa.StructType) -> dict[str, Any]:
+    fields = {}
+    for field in arrow:
+        name = field.name
+        if name in value:
+            fields[name] = _to_arrow_value(value[name], field.type)
+    return fields
+
+
+def _to_items(value: Any, item: pa.DataType) -> Any:
+    if isinstance(value, np.ndarray):
+        return _to_array_items(value, item)
+    if _PLAIN.issuperset(map(type, value)) and not types.is_float64(item):
+        return list(value)
+    return [_to_arrow_value(item_value, item) for item_value in value]
 
 
 def _to_flat_value(value: Any, arrow: pa.DataType) -> Any:
     if isinstance(value, np.floating) and np.isnan(value):
         return None
-    if isinstance(value, pd.Timedelta) and is_.is_temporal(arrow):
+    if isinstance(value, pd.Timedelta) and types.is_temporal(arrow):
         value = value.to_timedelta64()
     if isinstance(value, np.datetime64 | np.timedelta64):
         if np.isnat(value):
             return None
-        if is_.is_temporal(arrow):
+        if types.is_temporal(arrow):
             return int(_count(np.array([value]), arrow)[0])
-    if is_.is_float64(arrow) and isinstance(value, int | np.integer):
+    if types.is_float64(arrow) and isinstance(value, int | np.integer):
         return float(value)
     return value
 
 
 def _to_pairs(value: Any, arrow: pa.DataType) -> list[Any]:
-    """Return the pairs of a map; Arrow ends the process if one of them is missing."""
+    """Return the pairs of a map. Arrow aborts the process on a missing pair."""
     if isinstance(value, dict):
         value = value.items()
     elif not isinstance(value, list | tuple | np.ndarray):
@@ -671,41 +712,43 @@ def _to_pairs(value: Any, arrow: pa.DataType) -> list[Any]:
     pairs = []
     for pair in value:
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise ValueError(
-                "a map is a dict, or a list of tuples of a key and a value"
-            )
+            raise ValueError("a map must be a dict, or a list of (key, value) tuples")
         key = _to_arrow_value(pair[0], arrow.key_type)
         pairs.append((key, _to_arrow_value(pair[1], arrow.item_type)))
     return pairs
 
 
-def _to_items(array: _Objects, item: pa.DataType) -> Any:
-    """Return the items of an array, None for those that are masked."""
+def _to_array_items(array: _Objects, item: pa.DataType) -> Any:
+    """Return an array's items, with None for masked ones."""
     kind = array.dtype.kind
     if kind == "O":
-        mask = np.zeros(len(array), bool)
-        if array.ndim == 1:
-            mask = np.ma.getmaskarray(array)
-        items = []
-        for value, is_masked in zip(_to_rows(array), mask, strict=True):
-            items.append(None if is_masked else _to_arrow_value(value, item))
-        return items
-    while is_.is_list(item):
+        return _to_object_items(array, item)
+    while types.is_list(item):
         item = item.value_type
     if kind in "mM":
         moments = np.ma.getdata(array).copy()
         moments[np.ma.getmaskarray(array)] = "NaT"
         array = np.ma.array(_count(moments, item), mask=np.isnat(moments))
-    elif kind in "iu" and is_.is_float64(item):
+    elif kind in "iu" and types.is_float64(item):
         array = array.astype(float)
     return array.tolist()
 
 
+def _to_object_items(array: _Objects, item: pa.DataType) -> list[Any]:
+    mask = np.zeros(len(array), bool)
+    if array.ndim == 1:
+        mask = np.ma.getmaskarray(array)
+    items = []
+    for value, is_masked in zip(_to_rows(array), mask, strict=True):
+        items.append(None if is_masked else _to_arrow_value(value, item))
+    return items
+
+
 def _count(moments: np.ndarray[Any, Any], arrow: pa.DataType) -> np.ndarray[Any, Any]:
-    """Count moments or durations in the units of a type."""
-    # of missing values among others
+    """Convert moments or durations to numbers of a type's unit, or raise."""
+    # no unit: the type of missing values is not temporal
     own = np.datetime_data(moments.dtype)[0]
-    unit = "D" if is_.is_date(arrow) else getattr(arrow, "unit", own)
+    unit = "D" if types.is_date(arrow) else getattr(arrow, "unit", own)
     counted = moments.astype(f"{moments.dtype.kind}8[{unit}]")
     changed = (counted.astype(moments.dtype) != moments) & ~np.isnat(moments)
     if changed.any():

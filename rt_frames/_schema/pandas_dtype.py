@@ -1,4 +1,4 @@
-"""A pandas dtype → the Arrow type that a column of it is sent in."""
+"""A pandas dtype → the Arrow type in which its columns are sent."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pandas.api.extensions import ExtensionDtype
 from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.objects import infer
 from rt_frames._schema.portable import (
-    ADVICE,
     PANDAS_ADVICE,
     TO_TEXT,
     categorical_type,
     to_portable,
     unsupported,
+    untyped,
     zone_name,
 )
 from rt_frames._text import show_value
@@ -31,11 +31,11 @@ _ADVICE = {
 }
 
 
-_CATEGORIES_ADVICE = f"make its categories of one plain kind, for example with .cat.rename_categories(str), or use .{TO_TEXT}"
+_CATEGORIES_ADVICE = f"give its categories one simple type, for example with .cat.rename_categories(str), or use .{TO_TEXT}"
 
 
 def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.DataType:
-    """Return the Arrow type, or the error for one that cannot be sent."""
+    """Return the Arrow type of a dtype, or raise if the dtype cannot be sent."""
     if isinstance(dtype, type):
         dtype = _instance(dtype, path)
     if isinstance(dtype, pd.ArrowDtype):
@@ -51,12 +51,12 @@ def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.D
     if isinstance(dtype, pd.CategoricalDtype):
         return _from_categories(dtype, path)
     library = _library(type(dtype))
-    # boolean, Int64 and so on; the data of other libraries' dtypes are unknown
+    # "boolean", "Int64" and so on; other libraries may use numpy_dtype otherwise
     numpy_dtype = getattr(dtype, "numpy_dtype", None)
     if library == "pandas" and numpy_dtype is not None:
         return from_numpy(numpy_dtype, path)
     if library == "geopandas":
-        advice = "make bytes of it, with .to_wkb(), or text, with .to_wkt()"
+        advice = "convert it to bytes with .to_wkb(), or to text with .to_wkt()"
         raise unsupported(path, "a geometry", advice)
     advice = next(text for kind, text in _ADVICE.items() if isinstance(dtype, kind))
     raise unsupported(path, f"pandas' {show_value(dtype)}", advice)
@@ -67,7 +67,7 @@ def _library(kind: type) -> str:
 
 
 def _instance(kind: type[ExtensionDtype], path: str) -> ExtensionDtype:
-    """Make what a class of pandas stands for that needs no parameters."""
+    """Return the dtype of a class that needs no parameters."""
     if _library(kind) == "pandas":
         with contextlib.suppress(TypeError):
             return kind()
@@ -80,9 +80,7 @@ def _instance(kind: type[ExtensionDtype], path: str) -> ExtensionDtype:
 
 def _from_categories(dtype: pd.CategoricalDtype, path: str) -> pa.DataType:
     if dtype.categories is None:
-        raise unsupported(
-            path, "a CategoricalDtype without categories", ADVICE["category"]
-        )
+        raise untyped(path, "a CategoricalDtype without categories", "category")
     values = dtype.categories.dtype
     if isinstance(values, pd.IntervalDtype | pd.PeriodDtype):
         raise unsupported(path, f"a category of {values}", _CATEGORIES_ADVICE)
@@ -90,12 +88,11 @@ def _from_categories(dtype: pd.CategoricalDtype, path: str) -> pa.DataType:
         return categorical_type(from_pandas(values, path))
     if values != np.dtype(object):
         return categorical_type(from_numpy(values, path))
-    # mixed kinds would be guessed, and a dictionary of lists cannot be decoded
+    # Arrow would guess mixed kinds, and cannot decode a dictionary of lists
     with contextlib.suppress(UnsupportedTypeError):
         arrow = infer(path, dtype.categories.to_numpy(dtype=object)).arrow
         if not pa.types.is_nested(arrow):
             return categorical_type(arrow)
-    kinds = sorted({type(value).__name__ for value in dtype.categories})
-    raise unsupported(
-        path, f"a category of {' and '.join(kinds)[:200]}", _CATEGORIES_ADVICE
-    )
+    names = sorted({type(value).__name__ for value in dtype.categories})
+    subject = f"a category of {' and '.join(names)[:200]}"
+    raise unsupported(path, subject, _CATEGORIES_ADVICE)

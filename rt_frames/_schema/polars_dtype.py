@@ -1,4 +1,4 @@
-"""A Polars dtype → the Arrow type that a column of it is sent in."""
+"""A Polars dtype → the Arrow type in which its columns are sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from polars.datatypes import DataTypeClass
 from rt_frames._names import join_path
 from rt_frames._schema.portable import categorical_type, check_level, unsupported
 
-# only in later releases
+# only in later releases of Polars
 _FLOAT16 = getattr(pl, "Float16", ())
 _EXTENSION = getattr(pl, "BaseExtension", ())
 _MAP = getattr(pl, "Map", ())
@@ -50,7 +50,7 @@ _EXAMPLES = {
 _ADVICE = {
     pl.Int128: "cast it to pl.Int64 or pl.Decimal(38, 0)",
     pl.UInt128: "cast it to pl.UInt64",
-    pl.Object: "make text of its values, with .map_elements(str, return_dtype=pl.String)",
+    pl.Object: "convert its values to text, with .map_elements(str, return_dtype=pl.String)",
     pl.DataType: "cast it to a type that Arrow has, such as pl.String",
 }
 
@@ -58,7 +58,7 @@ _ADVICE = {
 def from_polars(
     dtype: pl.DataType | DataTypeClass, path: str, level: int = 0
 ) -> pa.DataType:
-    """Return the Arrow type, or the error for one that cannot be sent."""
+    """Return the Arrow type of a dtype, or raise if the dtype cannot be sent."""
     check_level(path, level)
     kind: Any = dtype if isinstance(dtype, DataTypeClass) else type(dtype)
     if kind in _FLAT:
@@ -70,11 +70,7 @@ def from_polars(
     if isinstance(dtype, pl.Duration):
         return pa.duration(dtype.time_unit)
     if isinstance(dtype, pl.Decimal):
-        # Polars tells it as late as with values
-        if not 0 < dtype.precision <= 38:
-            advice = "pass pl.Decimal of 1 to 38 digits, or pyarrow.decimal256"
-            raise unsupported(path, f"Polars' {dtype}", advice)
-        return pa.decimal128(dtype.precision, dtype.scale)
+        return _from_decimal(dtype, path)
     if isinstance(dtype, pl.Categorical | pl.Enum):
         return categorical_type(pa.large_string())
     if isinstance(dtype, _EXTENSION):
@@ -85,22 +81,30 @@ def from_polars(
     raise unsupported(path, f"Polars' {dtype}", advice)
 
 
+def _from_decimal(dtype: pl.Decimal, path: str) -> pa.DataType:
+    # Polars refuses such a precision only in a column with values
+    if not 0 < dtype.precision <= 38:
+        advice = "pass pl.Decimal of 1 to 38 digits, or pyarrow.decimal256"
+        raise unsupported(path, f"Polars' {dtype}", advice)
+    return pa.decimal128(dtype.precision, dtype.scale)
+
+
 def _from_extension(dtype: Any, path: str, level: int) -> pa.DataType:
     if dtype.ext_name() == "arrow.json":
         return pa.json_(from_polars(dtype.ext_storage(), path, level))
     raise unsupported(
-        path, f"Polars' {dtype}", "take what it is made of, with .ext.storage()"
+        path, f"Polars' {dtype}", "convert it to its storage type, with .ext.storage()"
     )
 
 
 def _instance(kind: type[pl.DataType], path: str) -> pl.DataType:
-    """Make what a class of Polars stands for that needs no parameters."""
+    """Return the dtype of a class that needs no parameters."""
     is_own = kind.__module__.startswith("polars.") and not issubclass(kind, _EXTENSION)
     if is_own and kind not in _EXAMPLES:
         return kind()
     example = _EXAMPLES.get(kind, "an instance of it")
-    what = f"Polars' {kind.__name__} without parameters"
-    raise unsupported(path, what, f"pass {example}")
+    subject = f"Polars' {kind.__name__} without parameters"
+    raise unsupported(path, subject, f"pass {example}")
 
 
 def _from_nested(dtype: Any, path: str, level: int) -> pa.DataType:
@@ -120,11 +124,11 @@ def _from_nested(dtype: Any, path: str, level: int) -> pa.DataType:
 
 
 def _from_struct(dtype: pl.Struct, path: str, level: int) -> pa.DataType:
-    if not all(isinstance(field, pl.Field) for field in dtype.fields):
-        what = f"a Struct of {dtype.fields!r:.80}"
-        raise unsupported(path, what, f"pass {_EXAMPLES[pl.Struct]}")
     fields = []
     for field in dtype.fields:
+        if not isinstance(field, pl.Field):
+            subject = f"a Struct of {dtype.fields!r:.80}"
+            raise unsupported(path, subject, f"pass {_EXAMPLES[pl.Struct]}")
         arrow = from_polars(field.dtype, join_path(path, field.name), level)
         fields.append((field.name, arrow))
     return pa.struct(fields)

@@ -22,7 +22,13 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._names import join_path
-from rt_frames._schema.data_type import INTEGERS, MAX_LEVELS, TOO_DEEP, map_fields
+from rt_frames._schema.data_type import (
+    INTEGERS,
+    MAX_LEVELS,
+    column_prefix,
+    map_fields,
+    too_deep,
+)
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
@@ -48,65 +54,82 @@ _CODED = (
     types.is_binary,
     types.is_large_binary,
 )
-# pyarrow knows two of the kinds only by number
+# two of the kinds have no class in pyarrow, only a number
 _INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)
 
-# what conversions of values raise
+# seconds since 1970
+_WINTER_AND_SUMMER = (1735689600, 1751328000)
+# errors that conversions of values raise
 CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
-# .astype(str) of older pandas turns missing values into text, too
+# not .astype(str), which in older pandas turns missing values into text
 TO_TEXT = 'map(str, na_action="ignore")'
-# advice for columns whose type cannot be sent
-ADVICE = {
-    "object": "its values' type is not known without data; pass that type",
-    "category": "the bare word has no value type; pass a CategoricalDtype or Enum, or for text "
+COMPLEX_ADVICE = "split it into two columns, .to_numpy().real and .to_numpy().imag"
+# advice for dtypes that do not say what type their values have
+UNTYPED = {
+    "object": 'pass that type, such as "large_string"',
+    "category": "pass a CategoricalDtype with categories, an Enum, or for text "
     "pyarrow.dictionary(pyarrow.int32(), pyarrow.large_string())",
-    "complex": "make two columns, of .to_numpy().real and .to_numpy().imag",
 }
-# by the Arrow names of pandas' extension types
+# pandas' extension types by their Arrow names
 PANDAS_ADVICE = {
     "pandas.period": f"convert it with .dt.to_timestamp(), or .{TO_TEXT}",
-    "pandas.interval": f"make two columns of it, .array.left and .array.right, or use .{TO_TEXT}",
+    "pandas.interval": f"split it into two columns, .array.left and .array.right, or use .{TO_TEXT}",
 }
 
 
-def unsupported(path: str, what: Any, advice: str) -> UnsupportedTypeError:
-    """Make the error for a type that cannot be sent, with its column and the cure."""
-    column = f"column {path!r}: " if path else ""
-    return UnsupportedTypeError(f"{column}{what} cannot be sent; {advice}")
+def unsupported(path: str, subject: str, advice: str) -> UnsupportedTypeError:
+    """Return the error for a type that cannot be sent."""
+    return UnsupportedTypeError(
+        f"{column_prefix(path)}{subject} cannot be sent; {advice}"
+    )
+
+
+def untyped(path: str, subject: str, kind: str) -> UnsupportedTypeError:
+    """Return the error for a dtype that does not say what type its values have."""
+    return UnsupportedTypeError(
+        f"{column_prefix(path)}{subject} does not say what type its values have; "
+        f"{UNTYPED[kind]}"
+    )
 
 
 def zone_name(zone: Any, path: str, advice: str) -> str:
-    """Return Arrow's name of a time zone; raise if that name has other offsets."""
-    winter_and_summer = (1735689600, 1751328000)
+    """Return Arrow's name of a time zone, or raise if that name has other offsets."""
     with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):
         arrow = pa.timestamp("s", zone)
-        named = [pa.scalar(second, arrow).as_py() for second in winter_and_summer]
-        if all(at.utcoffset() == at.astimezone(zone).utcoffset() for at in named):
+        if all(_is_same_offset(second, arrow, zone) for second in _WINTER_AND_SUMMER):
             return str(arrow.tz)
-    what = f"the time zone {show_value(zone)}"
-    raise unsupported(path, what, f"convert it to one with a name, {advice}")
+    subject = f"the time zone {show_value(zone)}"
+    raise unsupported(path, subject, f"convert it to a named zone, {advice}")
+
+
+def _is_same_offset(second: int, arrow: pa.DataType, zone: Any) -> bool:
+    moment = pa.scalar(second, arrow).as_py()
+    return bool(moment.utcoffset() == moment.astimezone(zone).utcoffset())
 
 
 def check_level(path: str, level: int) -> None:
     """Refuse types that are nested too deeply."""
     if level > MAX_LEVELS:
-        raise unsupported(path, TOO_DEEP, "flatten it first")
+        raise too_deep(path)
 
 
 def is_plain(schema: pa.Schema) -> bool:
-    """Return whether all columns are portable as they are and may be null."""
+    """Return whether all columns are nullable and portable as they are."""
     try:
-        return all(
-            f.type.id in _PORTABLE_IDS and f.nullable and not f.metadata for f in schema
-        )
+        return all(map(_is_plain_field, schema))
     except KeyError:
         # a type for which pyarrow has no class
         return False
 
 
+def _is_plain_field(field: pa.Field) -> bool:
+    is_portable = field.type.id in _PORTABLE_IDS
+    return is_portable and field.nullable and not field.metadata
+
+
 def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataType:
-    """Return the form of an Arrow type that is sent, or raise; errors name the path."""
+    """Return the portable form of an Arrow type. Errors name the ``path``."""
     check_level(path, level)
     if arrow.id in _PORTABLE_IDS:
         return arrow
@@ -131,10 +154,10 @@ def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataTy
 
 
 def _portable_dictionary(value: pa.DataType) -> pa.DataType:
-    """Return the type in which categories are sent.
+    """Return the dictionary type of values, or their own type if it has none.
 
-    The engine keeps no other dictionaries, and floats that are equal, 0.0 and -0.0, may
-    differ.
+    The engine stores no other dictionaries. Nor would floats be safe in one: 0.0 and
+    -0.0 are equal, but differ.
     """
     if any(test(value) for test in _CODED):
         return pa.dictionary(pa.int32(), value)
@@ -145,18 +168,18 @@ def _portable_nested(arrow: pa.DataType, path: str, level: int) -> pa.DataType:
     if types.is_union(arrow):
         advice = "make one column of each of its types"
         raise unsupported(path, f"Arrow's {arrow}", advice)
-    # DuckDB's arrays have unnamed items, which cannot be renamed
+    # the items of DuckDB's arrays have no name, and cannot be renamed
     unnamed = "" if types.is_struct(arrow) else "item"
     if types.is_map(arrow):
         unnamed = ""
         level += 1
         if types.is_null(to_portable(arrow.key_type, path, level)):
-            what = f"Arrow's {arrow}, whose keys have no type,"
-            raise unsupported(path, what, "cast it to a map of keys with one")
+            subject = f"Arrow's {arrow}, whose keys have no type,"
+            raise unsupported(path, subject, "cast it to a map of another key type")
 
     def portable_field(field: pa.Field) -> pa.Field:
         inside = to_portable(field.type, join_path(path, field.name), level)
-        # of whose items the engine keeps the type alone
+        # the engine keeps only the type of their items
         if types.is_fixed_size_list(arrow):
             return pa.field("item", inside)
         nullable = field.nullable or types.is_null(inside)
@@ -180,7 +203,7 @@ def _portable_extension(
 
 
 def categorical_type(value: pa.DataType) -> pa.DataType:
-    """Return the one type of categories in both libraries, or that of their values."""
+    """Return the type in which categories of pandas or Polars are sent."""
     if types.is_string(value) or types.is_large_string(value):
         return pa.dictionary(pa.int32(), pa.large_string())
     if types.is_integer(value):

@@ -53,7 +53,7 @@ def stored(table: rt.RemoteTable) -> lance.LanceDataset:
 
 def test_what_would_change_stored_values_is_refused_column_by_column(table):
     with pytest.raises(
-        AlterationError, match=r"nothing was sent.* price: .* at: .*lossy=True"
+        AlterationError, match=r"'price' \(.*'at' \(.*nothing was sent.*lossy=True"
     ):
         CUT.remote.alter_table("t")
     assert stored(table).to_table() == STORED.to_arrow().cast(stored(table).schema)
@@ -275,7 +275,7 @@ def test_the_options_of_a_create_mean_the_same_in_plans():
     ]
     with pytest.raises(
         AlterationError,
-        match="the table and the frame don't have the same columns; only in the frame: 'key'; ",
+        match="the table and the frame have different columns; only in the frame: 'key'; ",
     ):
         frame.remote.alter_table("t", clean_names=True)
     with pytest.raises(ValueError, match=r"dtypes: .*nope"):
@@ -319,7 +319,7 @@ def test_what_changed_is_shown_and_a_handle_is_never_stale(table):
 def test_a_service_that_cannot_describe_is_sent_what_before_asks_for(service, name):
     with rt.connect(service.url, api_key=service.api_key):
         STORED.remote.to_table(name)
-        with pytest.raises(AlterationError, match="price: "):
+        with pytest.raises(AlterationError, match=r"'price' \("):
             CUT.remote.alter_table(name, STORED)
         assert "qty: int64 to int32" in repr(
             STORED.cast({"qty": pl.Int32}).remote.alter_table(name, STORED)

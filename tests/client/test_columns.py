@@ -164,7 +164,7 @@ def test_changes_then_columns_that_come_then_columns_that_go(place, name):
     kinds = [(len(one), one.added.names, one.dropped) for one in plan.requests()]
     assert kinds == [(2, [], ()), (0, ["new"], ()), (0, [], ("old",))]
     assert plan.requests()[2].to_json() == {"columns": ["old"]}
-    for word in ("adds", "drops", "renames"):
+    for word in ("add", "drop", "rename"):
         assert word in repr(plan)
     options = {"rename": {"s": "text"}, "add_columns": True, "drop_columns": ["old"]}
     table = alter(place, name, after, lossy=True, **options)

@@ -114,12 +114,12 @@ def test_a_plan_has_the_new_name_in_a_column_of_its_own_and_marks_what_may_lose_
     )
     plan = rt.plan_alterations(before, after, rename={"a": "x"}, nullable={"b": False})
     head, _, *rows = repr(plan).split("\n")[2:8]
-    assert head.split() == ["path", "new", "name", "before", "after", "what"]
+    assert head.split() == ["path", "new", "name", "before", "after", "changes"]
     assert [row.split()[:5] for row in rows] == [
-        ["a", "x", "int64", "int8", "renames,"],
-        ["b", "int64", "not", "null", "changes"],
-        ["c", "double", "large_string", "casts;", "refused:"],
-        ["d", "double", "float", "casts;", "lossy:"],
+        ["a", "x", "int64", "int8", "rename,"],
+        ["b", "int64", "not", "null", "nullable"],
+        ["c", "double", "large_string", "cast;", "refused:"],
+        ["d", "double", "float", "cast;", "lossy:"],
     ]
     assert {
         row.index(word)
@@ -169,12 +169,12 @@ def plan_of(names: list[str]) -> rt.AlterationPlan:
 def test_a_long_plan_shows_its_first_rows_and_how_many_there_are_more():
     plan = plan_of([f"number {n}" for n in range(1234)])
     assert repr(plan).split("\n")[-2:] == [
-        "number 59  int64   int16  casts",
+        "number 59  int64   int16  cast",
         "… and 1,174 more",
     ]
     assert seen_in(plan).words.split("\n")[-4:-1] == [
         "int16",
-        "casts",
+        "cast",
         "… and 1,174 more",
     ]
 

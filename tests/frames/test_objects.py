@@ -147,7 +147,10 @@ def test_what_is_kept_is_kept_at_every_depth(kind, place):
 
 
 REFUSED = {  # values, and what the refusal tells
-    "a date and a moment": ([DAY, MOMENT], "date|row 1 is datetime"),
+    "a date and a moment": (
+        [DAY, MOMENT],
+        "date|datetime without a time zone in row 1",
+    ),
     "a moment with and one without a zone": (
         [MOMENT, MOMENT.replace(tzinfo=UTC)],
         "row 1|without|with a time zone",
@@ -156,11 +159,11 @@ REFUSED = {  # values, and what the refusal tells
         [MOMENT.replace(tzinfo=UTC), pd.Timestamp(MOMENT, tz="Asia/Tokyo")],
         "row 1|Asia/Tokyo",
     ),
-    "text and bytes": (["s", b"x"], "str|row 1 is bytes"),
+    "text and bytes": (["s", b"x"], "str|bytes in row 1"),
     "text and a list behind a null": (["text", None, ["y"]], "str|row 2"),
     "text and a date behind a null": (["text", None, DAY], "str|row 2"),
-    "a number and a duration": ([7, np.timedelta64(5, "ns")], "int|row 1 is timedelta"),
-    "bool and number": ([True, 1], "bool|row 1 is int"),
+    "a number and a duration": ([7, np.timedelta64(5, "ns")], "int|timedelta in row 1"),
+    "bool and number": ([True, 1], "bool|int in row 1"),
     "numbers that no float holds": ([0.5, 2**53 + 1], "row 1|9007199254740993"),
     "numbers over 64 bits": ([-1, 2**63], "row 1|64 bits"),
     "times with a zone": ([None, dt.time(1, tzinfo=UTC)], "row 1|zone"),
@@ -334,15 +337,15 @@ def categories(*values: object) -> pd.Categorical:
 ODD = {  # columns, and what the refusal tells
     "moments that are missing and floats": (
         [np.array(["NaT"], "M8[ms]"), np.array([1.5], ">f8")],
-        "row 1 is float",
+        "float in row 1",
     ),
     "moments that are missing and a list": (
         [np.array(["NaT"], "M8[ms]"), [5]],
-        "row 1 is int",
+        "int in row 1",
     ),
     "masked numbers and text": (
         [np.ma.array([1, 2], mask=[1, 0]), ["a"]],
-        "row 1 is str",
+        "str in row 1",
     ),
     "arrays of one dimension and two": (
         [np.array([1.0]), np.array([[1.0, 2.0]]), np.array([1.0])],

@@ -419,12 +419,12 @@ REFUSED = {  # what helps → the dtypes that are refused with it
         pd.CategoricalDtype([object()]),
     ],
     "to_dense": [pd.SparseDtype("int64"), "Sparse[int64]"],
-    "CategoricalDtype or Enum": [
+    "CategoricalDtype with categories, an Enum": [
         pd.CategoricalDtype(),
         pd.CategoricalDtype,
         "category",
     ],
-    "one plain kind": [
+    "one simple type": [
         pd.CategoricalDtype([1, "a"]),
         pd.CategoricalDtype([(1, 2), (3, 4)]),
     ],
@@ -437,7 +437,7 @@ REFUSED = {  # what helps → the dtypes that are refused with it
     "tz_convert": [pd.DatetimeTZDtype("us", zone) for zone in ODD_ZONES],
     "astype": [pd.api.extensions.ExtensionDtype, Strange()],
     "duration": [pd.ArrowDtype(PARTS), PARTS, "month_day_nano_interval"],
-    "values' type is not known": [np.dtype(object), object, "object", "O"],
+    "what type its values have": [np.dtype(object), object, "object", "O"],
     ".to_numpy().real": [np.dtype("c16"), complex, "complex128"],
     "float64": [np.longdouble, np.floating],
     "size": [np.floating, np.generic],
@@ -462,7 +462,7 @@ REFUSED = {  # what helps → the dtypes that are refused with it
     "cast it": [pl.Unknown, pl.DataType],
     "pyarrow.list_(": [list, list[int], typing.List[int]],  # noqa: UP006  # the old spelling is what is tried
     "precision": [decimal.Decimal],
-    "for example": [
+    "pass a dtype such as": [
         *(
             None,
             5,
