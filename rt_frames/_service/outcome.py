@@ -73,13 +73,9 @@ def explain_multipart(
     if not upload.commit_started or failure.kind in _REFUSED:
         return clean_up()
     try:
-        comparison = _compare_versions(service, name, before, if_unchanged, if_changed)
+        return _compare_versions(service, name, before, if_unchanged, if_changed)
     except errors.RemoteError:
         return f"the outcome could not be checked; {if_unchanged}"
-    # other failures of a commit say so themselves
-    if failure.kind is errors.ServerError:
-        return f"{OUTCOME_UNKNOWN}; {comparison}"
-    return comparison
 
 
 def _compare_versions(
