@@ -438,6 +438,7 @@ class _Comparison:
         if has_new_fields:
             return Message(text, hint, rename=renames)
         if len(pairs) < len(new_paths):
+            hint = f"pass {{}} if they were renamed and the others are new{casts}"
             return Message(text, hint, rename=renames, add_columns=True)
         hint += "; if they are new, pass add_columns=True (--add-columns)"
         return Message(text, hint, rename=renames)

@@ -40,7 +40,7 @@ _ITEM = object()
 _Steps = tuple[Any, ...]
 _Objects = np.ndarray[Any, Any]
 
-# the zone's name follows
+# the zone's name follows in brackets
 _NAIVE = "datetime without a time zone"
 _AWARE = "datetime with a time zone"
 # kinds of Python's values, subclasses before their bases
@@ -628,7 +628,7 @@ def _is_arrows(dtype: np.dtype[Any], ndim: int, kind: type) -> bool:
 
 
 def _zoned(value: datetime.datetime) -> str:
-    return _NAIVE if value.tzinfo is None else f"{_AWARE}, {value.tzinfo!s:.40}"
+    return _NAIVE if value.tzinfo is None else f"{_AWARE} ({value.tzinfo!s:.40})"
 
 
 def _kind(value: Any) -> str:
