@@ -324,7 +324,7 @@ def test_S13_a_folder_that_is_removed_in_mid_upload_is_the_services_fault_and_le
         yield from LONG.to_batches(max_chunksize=1000)[100:]
 
     with rt.connect(tmp_path / "tables", default=False) as client:
-        with pytest.raises(rt.errors.ServerError, match="not known") as caught:
+        with pytest.raises(rt.errors.ServerError, match="outcome is unknown") as caught:
             client.create_table("t", removing())
         assert (
             caught.value.status,
