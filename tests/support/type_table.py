@@ -25,8 +25,8 @@ START, END = "<!-- types -->", "<!-- /types -->"
 # by library: how a program spells a type, and the type
 TYPES: dict[str, dict[str, object]] = {
     "pandas": {
-        "`int64`, `Int64` (smaller and unsigned ones likewise)": np.dtype("int64"),
-        "`float64`, `Float64` (smaller ones likewise)": np.dtype("float64"),
+        "`int64`, `Int64` (other sizes and unsigned as themselves)": np.dtype("int64"),
+        "`float64`, `Float64` (other sizes as themselves)": np.dtype("float64"),
         "`bool`, `boolean`": pd.BooleanDtype(),
         "`str`, `string`": pd.StringDtype(),
         "`datetime64[ns]` (any unit)": np.dtype("datetime64[ns]"),
@@ -42,8 +42,8 @@ TYPES: dict[str, dict[str, object]] = {
         "`complex128`": np.dtype("complex128"),
     },
     "Polars": {
-        "`Int64` (smaller and unsigned ones likewise)": pl.Int64,
-        "`Float64` (smaller ones likewise)": pl.Float64,
+        "`Int64` (other sizes and unsigned as themselves)": pl.Int64,
+        "`Float64` (other sizes as themselves)": pl.Float64,
         "`Boolean`": pl.Boolean,
         "`String`": pl.String,
         "`Binary`": pl.Binary,
