@@ -191,22 +191,16 @@ def check_table_name(name: Any) -> None:
     Messages do not repeat the name.
     """
     if not isinstance(name, str):
-        raise TypeError(f"name: a table's name is a string, not {type(name).__name__}")
+        raise TypeError(f"name: expected a string, got {type(name).__name__}")
     # a proxy may decode a URL once more than the service does
     for decoded in (name, unquote(name)):
         if decoded in ("", ".", ".."):
-            raise ValueError(
-                "name: a table's name cannot be empty, '.' or '..', nor %2E, which stands for a dot"
-            )
+            raise ValueError("name: must not be empty, '.' or '..', also written %2E")
         if "/" in decoded or "\\" in decoded:
             raise ValueError(
-                "name: a table's name cannot contain / or \\, which may lead to another "
-                "table, nor %2F or %5C, which stand for them in addresses; write _ or . "
-                "in their place"
+                r"name: must not contain / or \, also written %2F or %5C; use _ or . instead"
             )
     if has_control_characters(name):
-        raise ValueError(
-            "name: a table's name cannot contain control characters or lone surrogates"
-        )
+        raise ValueError("name: must not contain control characters or lone surrogates")
     if len(name.encode()) > 255:
-        raise ValueError("name: a table's name has at most 255 bytes in UTF-8")
+        raise ValueError("name: must have at most 255 bytes in UTF-8; shorten it")

@@ -777,7 +777,7 @@ def _check_required(
         if appends:
             cure = f"call rt.table(name).set_nullable({{{path!r}: True}})"
         raise UnsupportedTypeError(
-            f"column {path!r} has nulls, but must not be null; fill them, or {cure}"
+            f"column {path!r} has nulls, which are not allowed; fill them, or {cure}"
         )
     fields = _value_fields(field.type)
     if not any(map(_requires_values, fields)):
