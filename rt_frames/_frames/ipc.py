@@ -91,7 +91,8 @@ class IPCStream:
     def parts(self, max_bytes: int | None) -> Generator[Generator[Buffers]]:
         """Split into complete streams, each of which is read before the next.
 
-        Each has at most ``max_bytes``, unless a single batch has more.
+        Each has at most ``max_bytes``, unless a single batch, with all dictionaries, has
+        more.
         """
         self._max_bytes = max_bytes
         following = list[Buffers]()
@@ -176,9 +177,11 @@ class IPCStream:
                     continue
                 is_empty = False
                 keys.add(message.keys)
-                begins = part.begins_with(message)
+                begins = part.overflows_with(buffers)
                 if begins:
                     buffers = encode.begin_stream(message)
+                    part = _PartSize(self._max_bytes)
+                part.add(buffers)
                 if remaining is not None:
                     remaining -= message.rows
                 is_last = remaining == 0
@@ -331,7 +334,7 @@ class _Encoded(NamedTuple):
 
     def nbytes(self) -> int:
         """Return the length of the message."""
-        return sum(map(len, self.buffers))
+        return _length(self.buffers)
 
 
 class _PartSize:
@@ -341,17 +344,20 @@ class _PartSize:
         self._max_bytes = max_bytes
         self._nbytes = 0
 
-    def begins_with(self, message: _Encoded) -> bool:
-        """Add a message. Return whether it begins the next part."""
-        if self._max_bytes is None:
+    def overflows_with(self, buffers: Buffers) -> bool:
+        """Return whether a message would make the part too large."""
+        if self._max_bytes is None or self._nbytes == 0:
             return False
-        size = message.nbytes()
-        total = self._nbytes + size + len(_END_OF_STREAM)
-        begins = self._nbytes > 0 and total > self._max_bytes
-        if begins:
-            self._nbytes = 0
-        self._nbytes += size
-        return begins
+        total = self._nbytes + _length(buffers) + len(_END_OF_STREAM)
+        return total > self._max_bytes
+
+    def add(self, buffers: Buffers) -> None:
+        if self._max_bytes is not None:
+            self._nbytes += _length(buffers)
+
+
+def _length(buffers: Buffers) -> int:
+    return sum(map(len, buffers))
 
 
 class _Encoder(threading.local):
@@ -384,7 +390,7 @@ class _Encoder(threading.local):
         if codec is not None:
             uncompressed = nbytes(batch)
             # encoded dictionaries must be sent: a writer encodes them only once
-            is_smaller = sum(map(len, buffers)) < uncompressed
+            is_smaller = _length(buffers) < uncompressed
             if not is_smaller and not self._has_dictionaries:
                 buffers = self._write(batch, task, None)
         keys = [batch.column(name) for name in self._keys]

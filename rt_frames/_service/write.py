@@ -189,6 +189,7 @@ def _write(
         exist_ok=options.if_exists == "skip",
         hints=_hints(service.dialect, options),
     )
+    reads_again = False
     try:
         if table is not None:
             return _add_rows(service, purpose, source, options, cluster, table)
@@ -200,8 +201,10 @@ def _write(
         table = _find_table(service, name)
         if table is None:
             raise name_blocked(error, name) from None
+        reads_again = True
     finally:
-        source.close()
+        if not reads_again:
+            source.close()
     return _write(service, name, data, options, table)
 
 

@@ -19,7 +19,9 @@ import pytest
 
 import rt_frames as rt
 from tests.support.compare import assert_same_values, lance, stored
+from tests.support.hosted import Hosted, Table, serving
 from tests.support.processes import python
+from tests.support.servers import KEY
 
 LATE = 25_000  # rows; more than types are inferred from
 DAY, AT = dt.date(2023, 12, 31), dt.datetime(2023, 12, 31, 10, 5)
@@ -1026,3 +1028,28 @@ def test_a_large_file_is_not_held(tmp_path, env, service, name):
     )
     assert stored(service, name).num_rows == 60 * 140_000
     assert int(done.stdout) < 500
+
+
+@pytest.mark.parametrize("version", [None, "0.4.0"])
+def test_a_copy_of_a_file_is_read_again_if_somebody_creates_the_table_meanwhile(
+    run, tmp_path, version
+):
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"n\n2\n"))
+    hosted = Hosted(version=version)
+
+    def create_first(_number: int, step: str) -> str:
+        if step == "create":
+            hosted.tables.setdefault("t", Table([[pa.table({"n": [1]})]]))
+        return ""
+
+    hosted.fault = create_first
+    with serving(hosted) as server:
+        done = run(
+            *("create", "t", tmp_path / "t.csv.gz", "--if-exists", "append"),
+            RT_FRAMES_URL=server.url,
+            RT_FRAMES_API_KEY=KEY,
+            RT_FRAMES_DIALECT="lancedb",
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert hosted.steps.count("create") == 1
+    assert hosted.tables["t"].rows["n"].to_pylist() == [1, 2]

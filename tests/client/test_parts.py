@@ -112,6 +112,17 @@ def test_a_table_that_is_there_is_appended_to_or_replaced_in_parts(
     assert numbers(hosted, "new") == ALL
 
 
+def test_a_part_has_all_dictionaries_and_is_no_larger_than_others(client, hosted):
+    words = [f"{number:0100}" for number in range(300)]
+    codes = np.random.default_rng(0).integers(0, len(words), 10 * ROWS)
+    column = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), words)
+    table = pa.table({"n": column})
+    client.create_table("t", table.to_reader(max_chunksize=ROWS // 2), compression=None)
+    assert hosted.tables["t"].rows["n"].to_pylist() == column.to_pylist()
+    assert hosted.steps.count("part") > 4
+    assert 90_000 < max(hosted.sizes) < SMALL_PARTS.part_bytes
+
+
 def test_parts_are_smaller_than_what_hosted_services_take_in_one_body():
     hosted = Hosted(version="0.10.0")
     table = pa.table({"n": np.random.default_rng(1).integers(2**62, size=2 * 10**7)})
