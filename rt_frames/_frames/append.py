@@ -35,7 +35,7 @@ def match_columns(
     targets = {field.name: field for field in table}
     if not add_columns:
         _check_known(schema.names, targets)
-    _check_complete(schema.names, table)
+    _check_required(schema.names, table)
     fields = []
     casts = {}
     for field in schema:
@@ -60,7 +60,7 @@ def _check_known(names: list[str], targets: Mapping[str, pa.Field]) -> None:
         raise AlterationError(Message(text, hint, add_columns=True))
 
 
-def _check_complete(names: list[str], table: pa.Schema) -> None:
+def _check_required(names: list[str], table: pa.Schema) -> None:
     sent = set(names)
     required = [field.name for field in table if not field.nullable]
     missing = [name for name in required if name not in sent]

@@ -282,7 +282,7 @@ class _Column(NamedTuple):
     # whether the caller or a table chose its type; otherwise the first batch did
     cast: bool
     # whether fractions may be rounded
-    rounds: bool
+    may_round: bool
     # whether its type is that of a table, whose kind of values it needs
     appended: bool
 
@@ -368,7 +368,7 @@ class Converter:
         if types.is_nested(field.type):
             # Arrow cannot drop nulls of nested extension types
             stored = map_types(field.type, storage)
-            as_stored = _Column(name, "", cast=True, rounds=False, appended=False)
+            as_stored = _Column(name, "", cast=True, may_round=False, appended=False)
             array = self._convert(array, stored, as_stored)
         _check_required(array, field, name, appends=self._appends)
 
@@ -449,7 +449,7 @@ class Converter:
             name,
             origin,
             cast=name in self._casts,
-            rounds=not is_exact,
+            may_round=not is_exact,
             appended=is_exact and self._appends,
         )
 
@@ -730,7 +730,7 @@ def _cast_values(array: pa.Array, target: pa.DataType, column: _Column) -> pa.Ar
     if types.is_nested(values.type):
         raise _no_cast(values.type, target, path)
     try:
-        return cast_exactly(values, target, rounds=column.rounds)
+        return cast_exactly(values, target, may_round=column.may_round)
     except CONVERSION_ERRORS as error:
         if "." not in path:
             raise

@@ -52,32 +52,34 @@ class RefusedCast(ValueError):
 
 
 def cast_exactly(
-    array: pa.Array, target: pa.DataType, *, rounds: bool = True
+    array: pa.Array, target: pa.DataType, *, may_round: bool = True
 ) -> pa.Array:
-    """Cast flat, portable values without dictionaries. Raise if a value changes.
+    """Cast a flat, portable array, not a dictionary. Raise if a value changes.
 
-    Fractions of floats are rounded only if the caller wrote the type (``rounds``).
+    A float may be rounded to a smaller float if ``may_round``: the caller wrote the
+    type.
     """
     if types.is_dictionary(target):
-        values = cast_exactly(array, target.value_type, rounds=rounds)
+        values = cast_exactly(array, target.value_type, may_round=may_round)
         coded = values.dictionary_encode()
         indices = coded.indices.cast(target.index_type)
         return pa.DictionaryArray.from_arrays(indices, coded.dictionary)
     if array.type == target or types.is_null(array.type):
         return array.cast(target)
     kinds = _kinds(array.type, target)
+    # also casts of UUIDs, before extension types become their storage
     if kinds in _CASTS:
-        return _cast_flat(array, target, kinds, rounds=rounds)
+        return _cast_flat(array, target, kinds, may_round=may_round)
     if isinstance(target, pa.BaseExtensionType):
-        stored = cast_exactly(array, target.storage_type, rounds=rounds)
+        stored = cast_exactly(array, target.storage_type, may_round=may_round)
         return pa.ExtensionArray.from_storage(target, stored)
     if isinstance(array, pa.ExtensionArray):
-        return cast_exactly(array.storage, target, rounds=rounds)
-    return _cast_flat(array, target, kinds, rounds=rounds)
+        return cast_exactly(array.storage, target, may_round=may_round)
+    return _cast_flat(array, target, kinds, may_round=may_round)
 
 
 def _cast_flat(
-    array: pa.Array, target: pa.DataType, kinds: tuple[str, str], *, rounds: bool
+    array: pa.Array, target: pa.DataType, kinds: tuple[str, str], *, may_round: bool
 ) -> pa.Array:
     refusal = _NEVER.get(kinds) or _zone_refusal(array.type, target)
     if refusal:
@@ -87,10 +89,10 @@ def _cast_flat(
         # Arrow makes times and dates of integers out of their range
         cast.validate(full=True)
     if kinds[0] == "text":
-        _check_parsed(array, cast, rounds=rounds)
+        _check_parsed(array, cast, may_round=may_round)
     elif kinds != ("times", "text"):
         # Arrow cannot parse times of day
-        _check_same(array, target, _is_same(array, cast, rounds=rounds))
+        _check_same(array, target, _is_same(array, cast, may_round=may_round))
     return cast
 
 
@@ -153,7 +155,7 @@ def _check_same(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:
         raise InexactCast(f"{shorten(shown, 80)} cannot be stored exactly as {target}")
 
 
-def _is_same(array: pa.Array, cast: pa.Array, *, rounds: bool = True) -> pa.Array:
+def _is_same(array: pa.Array, cast: pa.Array, *, may_round: bool = True) -> pa.Array:
     """Return which values are kept, or are fractions that may be rounded."""
     have = array.type
     try:
@@ -165,7 +167,7 @@ def _is_same(array: pa.Array, cast: pa.Array, *, rounds: bool = True) -> pa.Arra
         return same
     if types.is_decimal(have):
         return _call("or", [same, _is_equal(array, _doubles(cast).cast(have))])
-    if not rounds or not types.is_floating(have):
+    if not may_round or not types.is_floating(have):
         return same
     doubles = _doubles(array)
     is_large = _call("greater", [_call("abs", [doubles]), pa.scalar(_LAST_COUNTED)])
@@ -197,7 +199,7 @@ def _is_whole(floats: pa.Array) -> pa.Array:
     return _call("equal", [_call("trunc", [floats]), floats])
 
 
-def _check_parsed(texts: pa.Array, parsed: pa.Array, *, rounds: bool) -> None:
+def _check_parsed(texts: pa.Array, parsed: pa.Array, *, may_round: bool) -> None:
     """Raise for text that Arrow parses to another number or day."""
     target = parsed.type
     if types.is_integer(target):
@@ -215,16 +217,16 @@ def _check_parsed(texts: pa.Array, parsed: pa.Array, *, rounds: bool) -> None:
         apart = _call("abs", [shift])
         _check_same(texts, target, _call("less_equal", [apart, pa.scalar(1)]))
     elif types.is_floating(target):
-        _check_floats(texts, parsed, rounds=rounds)
+        _check_floats(texts, parsed, may_round=may_round)
 
 
-def _check_floats(texts: pa.Array, parsed: pa.Array, *, rounds: bool) -> None:
+def _check_floats(texts: pa.Array, parsed: pa.Array, *, may_round: bool) -> None:
     target = parsed.type
     floats = _doubles(parsed)
     doubles = floats
     if not types.is_float64(target):
         doubles = _doubles(texts)
-        _check_same(texts, target, _is_same(doubles, parsed, rounds=rounds))
+        _check_same(texts, target, _is_same(doubles, parsed, may_round=may_round))
     zeros = texts.filter(_call("equal", [floats, pa.scalar(0.0)]))
     is_zero = _call("invert", [_matches(zeros, "^[^eE]*[1-9]")])
     _check_same(zeros, target, is_zero)

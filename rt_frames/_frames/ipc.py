@@ -91,8 +91,7 @@ class IPCStream:
     def parts(self, max_bytes: int | None) -> Generator[Generator[Buffers]]:
         """Split into complete streams, each of which is read before the next.
 
-        Each has at most ``max_bytes``, unless a single batch, with all dictionaries, has
-        more.
+        Each has at most ``max_bytes``, unless one batch with all dictionaries has more.
         """
         self._max_bytes = max_bytes
         following = list[Buffers]()

@@ -96,7 +96,8 @@ class Source:
     replayable : bool
         Whether the data can be read a second time.
     zero_copy : bool
-        Whether the data lies in memory as it is sent.
+        Whether the data lies in memory about as it is sent: reading it makes no Python
+        objects, and parses and computes nothing.
     caller_thread_only : bool
         Whether chunks must be read on the caller's thread: a generator may use objects
         that belong to that thread.

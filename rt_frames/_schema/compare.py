@@ -56,13 +56,13 @@ def plan(
     renames = _check_option("rename", rename, str)
     nulls = _check_option("nullable", nullable, bool)
     if renames or nulls:
-        renames, nulls = _to_paths_of(before, after, renames, nulls, stored)
+        renames, nulls = _as_old_paths(before, after, renames, nulls, stored)
     drops = _check_drops(drop_columns, before, after, renames, stored)
     comparison = _Comparison(renames, nulls, stored, compare_nullability)
     changes = comparison.compare(list(before), list(after))
     comparison.check_new_fields(add_columns)
-    comparison.check_seen("rename", renames)
-    comparison.check_seen("nullable", nulls)
+    comparison.check_on_both_sides("rename", renames)
+    comparison.check_on_both_sides("nullable", nulls)
     existing = [renames.get(name, name) for name in before.names]
     left_alone = comparison.old_paths()
     return AlterationPlan(
@@ -138,7 +138,7 @@ def _check_drops(
     return drops
 
 
-def _to_paths_of(
+def _as_old_paths(
     before: pa.Schema,
     after: pa.Schema,
     rename: Mapping[str, str],
@@ -402,7 +402,7 @@ class _Comparison:
         if has_new_fields or (has_new_columns and not add_columns):
             raise AlterationError(self._advice(has_new_fields))
 
-    def check_seen(self, option: str, paths: Iterable[str]) -> None:
+    def check_on_both_sides(self, option: str, paths: Iterable[str]) -> None:
         """Refuse an option's paths that are not on both sides."""
         for path in paths:
             if path not in self.seen:

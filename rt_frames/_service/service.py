@@ -426,14 +426,15 @@ class Service:
         try:
             return self.session.send(request)
         except (errors.ResponseError, errors.OutcomeUnknown) as error:
-            self.refuse_missing(operation, name, error)
+            self.raise_if_unsupported(operation, name, error)
+            # explaining the outcome has described the table
             schema = outcome.table.schema
             if schema is None or is_done is None or not is_done(schema):
                 raise
         log.info("table %s has the requested columns, %s", name, request.id)
         return Result(outcome.table.version, request.id, len(body))
 
-    def refuse_missing(
+    def raise_if_unsupported(
         self, operation: Operation, name: str, error: errors.RemoteError
     ) -> None:
         """Raise ValueError if the server refused because it lacks the operation.

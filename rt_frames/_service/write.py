@@ -396,7 +396,7 @@ def _send_upsert(
     try:
         return service.session.send(upsert)
     except errors.ResponseError as error:
-        service.refuse_missing("upsert", str(request.purpose.table), error)
+        service.raise_if_unsupported("upsert", str(request.purpose.table), error)
         raise
 
 

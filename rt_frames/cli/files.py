@@ -67,8 +67,8 @@ _CSV_OPTIONS = {
 def open_files(paths: Iterable[Path], options: FileOptions) -> tuple[Source, bool]:
     """Open files, globs or standard input as one source.
 
-    Also returns whether types were inferred. The source's ``close`` removes temporary
-    copies.
+    Also returns whether to print the types: text files have columns that the table
+    lacks. The source's ``close`` removes temporary copies.
 
     Raises
     ------
@@ -96,8 +96,8 @@ def open_files(paths: Iterable[Path], options: FileOptions) -> tuple[Source, boo
         raise
     has_types = file_format in ("parquet", "arrow")
     table_columns = set(options.table_types())
-    is_inferred = not has_types and not table_columns.issuperset(source.schema.names)
-    return source, is_inferred
+    shows_types = not has_types and not table_columns.issuperset(source.schema.names)
+    return source, shows_types
 
 
 def read_table(path: Path, options: FileOptions) -> pa.Table:

@@ -166,9 +166,10 @@ def create(
     for standard input, which needs --format. Several files, or a glob, make one table.
     Rows are streamed, except from .json, so files may be larger than memory.
 
-    The types of text files are printed. They are the table's with --if-exists append or
-    upsert, else inferred from the first 20,000 rows of each CSV file, and from all of
-    JSON. A cell that does not fit its type is refused with its row.
+    Text files get the table's types with --if-exists append or upsert. Other columns
+    get types that are printed, and inferred from the first 20,000 rows of each CSV
+    file, and from all of JSON. A cell that does not fit its type is refused with its
+    row.
     """
     from rt_frames._frames.any_frame import open_source
     from rt_frames.cli.files import open_files
@@ -181,10 +182,10 @@ def create(
         client = connect(**options, make_folder=not dry_run)
         with contextlib.suppress(errors.TableNotFoundError):
             existing = client.table(name).schema
-    source, is_inferred = open_files(paths, file_options._replace(table=existing))
+    source, shows_types = open_files(paths, file_options._replace(table=existing))
     with contextlib.closing(source):
         opened = open_source(source, table=existing, add_columns=add_columns, keys=on)
-        if dry_run or (is_inferred and not as_json):
+        if dry_run or (shows_types and not as_json):
             _print_types(name, opened.schema, as_json)
         if dry_run:
             return

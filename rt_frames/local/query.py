@@ -73,9 +73,12 @@ def count_rows(table: Any, request: dict[str, Any]) -> int:
 
 
 def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
-    """Read the first batch of a query; return the whole result as an Arrow stream."""
+    """Return the result of a query as an Arrow stream.
+
+    The first batch is read here, so that an invalid query is refused with a status.
+    """
     _check_supported(request)
-    # Lance does not say which of the two it refuses
+    # Lance does not say whether it refuses the filter or the columns
     invalid = "query" if "columns" in request else "filter"
     with engine.as_http_errors(invalid=invalid, state=""):
         reader = table.scanner(

@@ -92,9 +92,9 @@ class Application:
             payload = answer
             headers = [("Content-Type", ARROW)]
         else:
-            text = json.dumps(answer).encode()
-            payload = [text]
-            headers = [("Content-Type", JSON), ("Content-Length", str(len(text)))]
+            encoded = json.dumps(answer).encode()
+            payload = [encoded]
+            headers = [("Content-Type", JSON), ("Content-Length", str(len(encoded)))]
         headers += _common_headers(environ)
         start_response(f"{status} {http.HTTPStatus(status).phrase}", headers)
         return payload
