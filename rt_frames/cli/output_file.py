@@ -50,7 +50,8 @@ class OutputFile:
     click.UsageError
         If the suffix names no format.
     ValueError
-        If the folder does not exist, or the file exists and ``replace`` is False.
+        If the folder does not exist, the path is no regular file, or the file exists
+        and ``replace`` is False.
     """
 
     def __init__(self, path: Path, *, replace: bool) -> None:
@@ -68,6 +69,10 @@ class OutputFile:
             folder = make_printable(str(path.parent))
             raise ValueError(
                 f"{self._shown}: folder {folder} does not exist; create it first"
+            )
+        if self._path.exists() and not self._path.is_file():
+            raise ValueError(
+                f"{self._shown} is not a regular file; choose another name"
             )
         if self._path.exists() and not replace:
             raise ValueError(

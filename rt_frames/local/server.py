@@ -228,7 +228,7 @@ class LocalService:
                 _running_servers.add(server)
 
     def close(self) -> None:
-        """Stop the service. Requests in progress have a second to finish.
+        """Stop the service. Requests have a second to finish, responses two.
 
         Examples
         --------
@@ -287,6 +287,19 @@ def _finish_responses() -> None:
     """
     for server in list(_running_servers):
         server.ready = False
+    responding = _list_responding()
+    if responding:
+        end_at_next_interrupt()
+    deadline = time.monotonic() + DRAIN_SECONDS
+    for thread, conn in responding:
+        while thread.conn is conn and thread.is_alive():
+            if time.monotonic() > deadline:
+                _shut_down(conn)
+            time.sleep(0.01)
+
+
+def _list_responding() -> list[tuple[Any, Any]]:
+    """List the threads of all servers that have a connection, with it."""
     responding = []
     threads: list[Any] = list(threading.enumerate())
     for thread in threads:
@@ -294,15 +307,12 @@ def _finish_responses() -> None:
             conn = thread.conn
             if conn is not None:
                 responding.append((thread, conn))
-    if responding:
-        end_at_next_interrupt()
-    deadline = time.monotonic() + DRAIN_SECONDS
-    for thread, conn in responding:
-        while thread.conn is conn and thread.is_alive():
-            if time.monotonic() > deadline:
-                with contextlib.suppress(OSError):
-                    conn.socket.shutdown(socket.SHUT_RDWR)
-            time.sleep(0.01)
+    return responding
+
+
+def _shut_down(conn: Any) -> None:
+    with contextlib.suppress(OSError):
+        conn.socket.shutdown(socket.SHUT_RDWR)
 
 
 class _Request(HTTPRequest):
@@ -482,8 +492,24 @@ class _Server(Server):
 
     def stop(self) -> None:
         """Stop, and drop the statistics that cheroot keeps of every server."""
-        super().stop()
+        stopped = threading.Event()
+        threading.Thread(target=self._abort, args=(stopped,), daemon=True).start()
+        try:
+            super().stop()
+        finally:
+            stopped.set()
         logging.statistics.pop(f"Cheroot HTTPServer {id(self)}", None)  # type: ignore[attr-defined]  # made by cheroot
+
+    def _abort(self, stopped: threading.Event) -> None:
+        """Abort responses that take too long, until the server has stopped.
+
+        After `DRAIN_SECONDS`, cheroot shuts sockets down for reading alone, so that
+        uploads get a response. Then it waits, also for responses that nobody reads.
+        """
+        while not stopped.wait(2 * DRAIN_SECONDS):
+            for thread, conn in _list_responding():
+                if thread.server is self:
+                    _shut_down(conn)
 
     def error_log(self, msg: str = "", level: int = 0, traceback: bool = False) -> None:
         log.debug(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import threading
 import time
@@ -329,3 +330,12 @@ def test_ctrl_c_leaves_no_file(server, lancedb, tmp_path, suffix):
     assert (process.returncode, out) == (130, "")
     assert err == "interrupted\n"
     assert [*tmp_path.iterdir()] == []
+
+
+def test_a_pipe_or_device_is_never_replaced(run, url, table, tmp_path):
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    done = run("export", "t", pipe, "--force", *url)
+    assert done.returncode == 1
+    assert f"{pipe} is not a regular file; choose another name" in done.stderr
+    assert pipe.is_fifo()

@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import struct
+import threading
 import time
 from urllib.parse import urlsplit
 
@@ -405,3 +406,16 @@ def test_a_taken_port_is_an_error_and_leaves_the_service_stopped(tmp_path, calle
     with pytest.raises(OSError, match=r"(?i)address"):
         other.start()
     assert "not running" in repr(other)
+
+
+def test_a_client_closes_though_rows_of_its_folder_are_unread(tmp_path):
+    table = pa.table({"n": np.random.default_rng(0).integers(2**62, size=4 * 10**6)})
+    client = rt.connect(tmp_path / "tables", default=False)
+    reader = pa.RecordBatchReader.from_stream(client.create_table("t", table))
+    reader.read_next_batch()
+    closing = threading.Thread(target=client.close, daemon=True)
+    closing.start()
+    closing.join(30)
+    assert not closing.is_alive()
+    with pytest.raises(pa.ArrowInvalid, match="the response failed"):
+        reader.read_all()
