@@ -54,8 +54,12 @@ def match_columns(
 def _check_known(names: list[str], targets: Mapping[str, pa.Field]) -> None:
     unknown = [name for name in names if name not in targets]
     if unknown:
-        offer = did_you_mean(unknown[0], targets).rstrip("?")
+        offer = did_you_mean(unknown[0], targets)
         text = f"the table has no column {list_names(unknown)} ({offer})"
+        # Lance has no two columns that differ only in case
+        lower_case = {name.lower() for name in targets}
+        if any(name.lower() in lower_case for name in unknown):
+            raise AlterationError(f"{text}; rename it")
         hint = "rename it, leave it out, or pass {} to add it"
         raise AlterationError(Message(text, hint, add_columns=True))
 

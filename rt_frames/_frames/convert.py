@@ -395,7 +395,7 @@ class Converter:
             sides.append(f"missing {list_names(sorted(missing))}")
         if extra:
             sides.append(f"extra {list_names(sorted(extra))}")
-        text = f"{origin} has other columns than the first one: {', '.join(sides)}"
+        text = f"{origin} has other columns than the data before it: {', '.join(sides)}"
         raise UnsupportedTypeError(f"{text}; give both the same columns")
 
     def _cast_short(self, batch: pa.RecordBatch, origin: str) -> dict[str, pa.Array]:
@@ -775,7 +775,7 @@ def _check_required(
     if not field.nullable and array.null_count:
         cure = "make its field nullable"
         if appends:
-            cure = f"call rt.table(name).set_nullable({{{path!r}: True}})"
+            cure = f"allow them in the table: set_nullable({{{path!r}: True}})"
         raise UnsupportedTypeError(
             f"column {path!r} has nulls, which are not allowed; fill them, or {cure}"
         )

@@ -68,7 +68,7 @@ def batch_type_error(
 ) -> UnsupportedTypeError:
     """Make the error for a type that does not fit the first batch's."""
     later = origin or "a later batch"
-    text = f"column {path!r} is {have} in {later}, but {target} in the first one"
+    text = f"column {path!r} is {have} in {later}, but {target} before it"
     if "." in path or types.is_nested(have) or types.is_nested(target):
         return UnsupportedTypeError(f"{text}; give both the same type")
     common = _spell(_common_type(have, target))

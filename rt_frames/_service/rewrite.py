@@ -177,6 +177,5 @@ def offer_rewrite(service: Service, name: str) -> Message:
     # must not mask the refusal
     with contextlib.suppress(errors.RemoteError):
         rows = count(service.count(name), "row")
-    return Message(
-        f"all {rows} can be read, cast exactly and replaced", "pass {}", rewrite=True
-    )
+    text = f"a rewrite reads all {rows}, and casts them exactly or not at all"
+    return Message(text, "pass {}", rewrite=True)

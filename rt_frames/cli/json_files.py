@@ -109,6 +109,7 @@ def _to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
+_NO_OBJECT = "not an object"
 _DECODER = json.JSONDecoder(object_pairs_hook=_to_object, parse_float=_to_float)
 
 
@@ -133,7 +134,10 @@ def _convert(
         if row is not None:
             location += f", row {rows_before + row}"
         text = one_line(str(reason), 200)
-        raise ValueError(f"{location}: {text}; give each column one type") from None
+        cure = "give each column one type"
+        if text == _NO_OBJECT:
+            cure = "make each row an object"
+        raise ValueError(f"{location}: {text}; {cure}") from None
 
 
 def _add_types(inferred: pa.Schema, rows: list[Any]) -> pa.Schema:
@@ -147,7 +151,7 @@ def _add_types(inferred: pa.Schema, rows: list[Any]) -> pa.Schema:
 def _to_structs(rows: list[Any], arrow: pa.DataType | None = None) -> pa.Array:
     array = pa.array(rows, arrow)
     if rows and (not types.is_struct(array.type) or array.null_count):
-        raise ValueError("not an object")
+        raise ValueError(_NO_OBJECT)
     return array
 
 

@@ -502,7 +502,7 @@ def as_http_errors(
         reason, known_cure = _read_reason(text)
         if invalid and any(words in text for words in _INPUT_ERRORS):
             subject = f"invalid {invalid}"
-            known_cure = ""
+            known_cure = "correct it"
         message = f"{subject or 'the engine failed'}: {reason}"
         for addition in (state, cure or known_cure):
             if addition:

@@ -69,7 +69,7 @@ def test_what_would_change_stored_values_is_refused_column_by_column(table):
 def test_what_the_engine_refuses_or_does_wrong_is_refused_even_where_losses_are_allowed(
     table, column, dtype, lossy
 ):
-    with pytest.raises(AlterationError, match=f"{column}: .*2 rows .*rewrite=True"):
+    with pytest.raises(AlterationError, match=f"{column}: .*2 rows, .*rewrite=True"):
         STORED.cast({column: dtype}).remote.alter_table("t", lossy=lossy)
     with pytest.raises(BadRequest, match="nothing was changed") as answered:
         table.cast({column: dtype})

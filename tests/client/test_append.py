@@ -399,10 +399,10 @@ def test_nulls_for_a_column_that_takes_none_are_refused_with_the_cure(folder, na
         append(table, data)
     for label in ("n", "s"):
         (cure,) = re.findall(
-            rf"rt\.table\(name\)(\.set_nullable\({{'{label}': True}}\))",
+            rf"in the table: (set_nullable\({{'{label}': True}}\))",
             str(refused.value),
         )
-        eval(f"table{cure}", {"table": folder.table(name)})
+        eval(f"table.{cure}", {"table": folder.table(name)})
     append(table, data)
     assert rows(table)["n"].to_pylist() == [1, 2, None]
 

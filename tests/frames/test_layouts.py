@@ -247,7 +247,7 @@ def test_what_does_not_fit_into_the_first_frame_is_refused_by_column_and_item(
     client, columns
 ):
     with pytest.raises(
-        UnsupportedTypeError, match=r"'c[.a-z]*' is .* in item 1, but .* in the first"
+        UnsupportedTypeError, match=r"'c[.a-z]*' is .* in item 1, but .* before it"
     ):
         client.create_table("never", [pa.table({"c": column}) for column in columns])
     assert "never" not in client.list_tables()

@@ -98,7 +98,7 @@ def test_what_cannot_be_answered_is_an_error_that_names_it_and_no_path_of_the_ma
 def test_the_engine_s_reason_is_told_without_the_statement_that_it_made(
     there, request_, told
 ):
-    assert message(ask(there, **request_)) == told
+    assert message(ask(there, **request_)) == f"{told}; correct it"
 
 
 def test_a_body_that_is_not_an_object_is_refused(there):
