@@ -21,7 +21,7 @@ from rt_frames._frames import from_arrow
 from rt_frames._frames.append import match_columns
 from rt_frames._frames.convert import portable_layout
 from rt_frames._frames.from_dask import Partition, partitions
-from rt_frames._frames.keys import check_keys
+from rt_frames._frames.keys import check_key_names, check_key_types
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, OpenOptions, Source
 from rt_frames._names import CleanLabels, check_column_names, check_no_dots
@@ -110,10 +110,12 @@ def _checked(source: Source, options: OpenOptions, refusals: Refusals) -> Source
     _check_casts({**source.casts, **options.casts}, names)
     check_column_names(names)
     check_no_dots(names)
+    # before a missing key is taken for a new column
+    check_key_names(options.keys, source.schema, options.table)
     source = _laid_out(source, options, refusals)
     source.check_values(refusals)
     refusals.check(names)
-    check_keys(options.keys, source.schema, options.table)
+    check_key_types(options.keys, source.schema)
     if options.keys and source.nbytes is not None:
         source.check_keys()
         return dataclasses.replace(source, keys=())

@@ -34,8 +34,10 @@ _IS_KEY = (
 )
 
 
-def check_keys(keys: Sequence[str], schema: pa.Schema, table: pa.Schema | None) -> None:
-    """Raise if frame or table lacks a key, or its type cannot be a key."""
+def check_key_names(
+    keys: Sequence[str], schema: pa.Schema, table: pa.Schema | None
+) -> None:
+    """Raise if the frame or the table lacks a key."""
     for side, columns in (("frame", schema), ("table", table)):
         if columns is None:
             continue
@@ -43,6 +45,10 @@ def check_keys(keys: Sequence[str], schema: pa.Schema, table: pa.Schema | None) 
         if missing:
             offer = did_you_mean(missing[0], columns.names)
             raise ValueError(f"on: the {side} has no column {missing[0]!r}; {offer}")
+
+
+def check_key_types(keys: Sequence[str], schema: pa.Schema) -> None:
+    """Raise if the type of a key cannot be a key."""
     for name in keys:
         arrow = schema.field(name).type
         # the engine compares JSON as text, and one value has many spellings
