@@ -189,8 +189,8 @@ def _has_size_0(arrow: pa.DataType) -> bool:
 
 def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
     if types.is_null(arrow):
-        text = f"column {path!r} has no values, so its type is unknown, and an untyped column can never be cast later"
-        raise _unsuitable(text, "cast it first", "pass {}", column)
+        text = f"column {path!r} has no values, so its type is unknown"
+        raise _unsuitable(text, "cast it first", "pass its type, such as {}", column)
     children = child_fields(arrow)
     names = [child.name for child in children]
     odd = [name for name in names if has_control_characters(name)]

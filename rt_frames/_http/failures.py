@@ -282,6 +282,9 @@ def _advise(failure: Failure, request: Request) -> str:
         return ""
     if kind is errors.ServerError and request.multipart_step == "part":
         return ""
+    # the cure depends on the table that was created for the parts
+    if kind is errors.ConflictError and request.multipart_step:
+        return "somebody changed the table at the same time"
     if kind is errors.ServerError and request.multipart_step == "complete":
         return _ADVICE[kind] if failure.outcome_unknown else ""
     if status == STORED_NOTHING and message:

@@ -22,7 +22,8 @@ def from_numpy(dtype: np.dtype[Any] | type[np.generic], path: str) -> pa.DataTyp
     """Return the Arrow type of a dtype, or raise if the dtype cannot be sent."""
     if isinstance(dtype, type):
         if dtype not in np.sctypeDict.values():
-            sized = 'pass one of a known size, for example "float64" or numpy.float64'
+            size = "int64" if issubclass(dtype, np.integer) else "float64"
+            sized = f'pass one of a known size, for example "{size}" or numpy.{size}'
             raise unsupported(path, f"NumPy's abstract {dtype.__name__}", sized)
         dtype = np.dtype(dtype)
     if dtype.kind in "UT":

@@ -37,10 +37,10 @@ log = logging.getLogger("rt_frames")
 CLEAN_UP_SECONDS = 10.0
 _NOTHING_STORED = "nothing was stored"
 _DROP_LATE = (
-    "wait for the service's timeout, drop table {!r} if it exists, and send again"
+    "wait for the service's timeout, drop table {!r} if it is empty, and send again"
 )
 _EMPTY_LEFT = (
-    "the empty table {!r}, created for this write, may still exist; drop it before "
+    "table {!r}, created for this write, may still exist; if it is empty, drop it before "
     "sending again"
 )
 

@@ -222,7 +222,7 @@ def test_a_refused_end_of_a_new_table_says_that_it_is_there_without_rows(
 ):
     hosted.fault = lambda _, step: "409" if step == "complete" else ""
     with pytest.raises(
-        rt.errors.ConflictError, match=r"the empty table 't'.* may still exist"
+        rt.errors.ConflictError, match=r"table 't', created.* may still exist"
     ):
         client.create_table("t", frames())
     assert hosted.tables["t"].rows.num_rows == 0
@@ -342,7 +342,7 @@ def test_a_service_that_goes_away_between_parts_interrupts_the_upload(hosted):
         client.list_tables()
         gone = iter(server.__exit__, None)
         with pytest.raises(
-            rt.errors.UploadInterrupted, match=r"the empty table 't'.* may still exist"
+            rt.errors.UploadInterrupted, match=r"table 't', created.* may still exist"
         ) as caught:
             client.create_table("t", itertools.chain(frames(4), gone, frames(2)))
     assert "nothing was sent" not in str(caught.value)

@@ -219,7 +219,7 @@ def test_all_columns_that_cannot_be_sent_are_named_at_once_each_with_its_reason(
     ] == []
     many = refusal(pl.DataFrame({f"c{i}": pl.Series([None]) for i in range(25)}))
     assert (len(many.splitlines()), "15 more" in many) == (12, True)
-    assert many.count("pass dtypes={'c") == 10
+    assert many.count("such as dtypes={'c") == 10
 
 
 ALL_BAD = [
