@@ -259,13 +259,16 @@ class Store:
             expired = time.time() - max(self.keep, engine.IN_USE).total_seconds()
             for folder in self._folders():
                 # BlockingIOError: in use; FileNotFoundError: removed meanwhile
-                with contextlib.suppress(BlockingIOError, FileNotFoundError):
+                with (
+                    contextlib.suppress(BlockingIOError, FileNotFoundError),
+                    locked(folder, wait=False),
+                ):
+                    # once locked: until then, a request may make it multipart
                     if _is_multipart(folder):
                         last_request = (folder / "table" / "parts").stat().st_mtime
                         if last_request > expired:
                             continue
-                    with locked(folder, wait=False):
-                        shutil.rmtree(folder, ignore_errors=True)
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def _folders(self) -> Iterator[Path]:
         """Yield the staging folders, leaving out anything that others put there."""

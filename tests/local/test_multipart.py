@@ -19,7 +19,16 @@ from hypothesis import strategies as st
 import rt_frames as rt
 from rt_frames.local import LocalService
 from tests.support.hosted import SMALL_PARTS
-from tests.support.local import ARROW, Process, age, message, stream, unnamed, until
+from tests.support.local import (
+    ARROW,
+    Caller,
+    Process,
+    age,
+    message,
+    stream,
+    unnamed,
+    until,
+)
 
 BASE = pa.table({"n": [0], "s": ["base"]})
 
@@ -419,3 +428,25 @@ def test_our_own_client_writes_in_parts_to_it(caller):
             == 2
         )
     assert caller.read("t").equals(made)
+
+
+def test_no_write_removes_another_one_that_begins(there, other):
+    """Before each write, the service removes what killed processes left in staging."""
+    stopped = threading.Event()
+
+    def refused():
+        rename = {"path": "x", "rename": "y"}
+        caller = Caller(other.root, other.url, other.key)
+        with contextlib.closing(caller):
+            while not stopped.is_set():
+                assert caller.alter("t", rename).status_code == 400
+
+    with ThreadPoolExecutor(3) as pool:
+        writers = [pool.submit(refused) for _ in range(3)]
+        try:
+            for _ in range(500):
+                assert Write(there).end("abort").status_code == 200
+        finally:
+            stopped.set()
+        for writer in writers:
+            writer.result()
