@@ -253,15 +253,14 @@ def _read_cells(
     parameters = [path, _separator(file, options), options.header, columns]
     batch_rows = max(BATCH_CELLS // len(names_in_file), 2048)
     try:
-        with _database().cursor() as connection:
-            # DuckDB then exports text as large_string
-            connection.sql("SET arrow_large_buffer_size = true")
-            rows = connection.sql(_READ_CSV, params=parameters)
-            if limit is not None:
-                rows = rows.limit(limit)
-            for batch in rows.to_arrow_reader(batch_rows):
-                ordered = in_order(batch.rename_columns(names_in_file), names)
-                yield _replace_nulls(ordered, options.nulls)
+        # not closed here: DuckDB may refuse that after Ctrl-C, as "busy"
+        connection = _database().cursor()
+        rows = connection.sql(_READ_CSV, params=parameters)
+        if limit is not None:
+            rows = rows.limit(limit)
+        for batch in rows.to_arrow_reader(batch_rows):
+            ordered = in_order(batch.rename_columns(names_in_file), names)
+            yield _replace_nulls(ordered, options.nulls)
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         raise _explain_duckdb(file, error) from error
 
@@ -270,7 +269,8 @@ def _read_cells(
 def _database() -> Any:
     import duckdb
 
-    return duckdb.connect()
+    # DuckDB then exports text as large_string
+    return duckdb.connect(config={"arrow_large_buffer_size": True})
 
 
 def _replace_nulls(batch: pa.RecordBatch, nulls: tuple[str, ...]) -> pa.RecordBatch:
