@@ -268,13 +268,8 @@ def test_every_public_docstring_is_numpydoc_with_an_example(name):
         "EX01",
     }
     if name.startswith("rt_frames.errors.") and name != "rt_frames.errors.RemoteError":
-        wanted -= {
-            "PR01",
-            "PR04",
-            "PR07",
-            "RT01",
-            "EX01",
-        }  # parameters and examples are those of the parent
+        # parameters and examples are those of the parent
+        wanted -= {"PR01", "PR04", "PR07", "RT01", "EX01"}
     documented = numpydoc.validate.Validator(
         numpydoc.docscrape.get_doc_object(numpydoc.validate.Validator._load_obj(name))
     )

@@ -49,9 +49,8 @@ class Upward:
     ) -> None:
         self._sender, self._receiver, self._link = sender, receiver, link
         self._step = int(min(max(link.rate * 0.002, 2**14), 2**19))
-        held = (
-            link.queue + link.rate * link.round_trip / 2
-        )  # bytes: the queue, and those on their way
+        # bytes: the queue, and those on their way
+        held = link.queue + link.rate * link.round_trip / 2
         self._under_way: queue.Queue[tuple[float, bytes]] = queue.Queue(
             maxsize=int(held // 2**14) + 64
         )
@@ -66,9 +65,8 @@ class Upward:
             return self._sender.recv(self._step), False
 
     def _read(self) -> None:
-        start = free = (
-            time.perf_counter()
-        )  # time at which the link has sent all it holds
+        # time at which the link has sent all it holds
+        start = free = time.perf_counter()
         with contextlib.suppress(OSError):
             while True:
                 data, busy = self._take()
@@ -112,9 +110,8 @@ def _delay(sender: socket.socket, receiver: socket.socket, seconds: float) -> No
 
 
 def _connect(client: socket.socket, target: int, link: Link) -> None:
-    time.sleep(
-        link.round_trip
-    )  # the kernel took the connection at once; a link would not have
+    # the kernel took the connection at once; a link would not have
+    time.sleep(link.round_trip)
     server = socket.create_connection(("127.0.0.1", target))
     for end in (client, server):
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

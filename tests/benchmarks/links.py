@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MB = 10**6
-BLOCK = (
-    64 * MB
-)  # a table repeats a block of so many bytes, which no codec sees: it looks back far less
+# a table repeats a block of so many bytes, which no codec sees: it looks back far less
+BLOCK = 64 * MB
 CODECS = ("zstd", "lz4", None)
 
 

@@ -94,9 +94,8 @@ def one(port: str, kind: str, size: str) -> None:
         data = frames(kind.split(maxsplit=1)[0], nbytes)[kind.split()[1]]
     with rt.connect(f"http://127.0.0.1:{port}", api_key="k", default=False) as client:
         if kind not in ("reader", "lazy"):
-            rt.to_table(
-                pl.DataFrame({"a": [1]}), "t", client=client
-            )  # what is imported once is no memory of an upload
+            # what is imported once is no memory of an upload
+            rt.to_table(pl.DataFrame({"a": [1]}), "t", client=client)
             Path("/proc/self/clear_refs").write_text("5")
             before = resident("VmRSS")
         client.create_table("t", data, progress=False)

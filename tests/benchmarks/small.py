@@ -103,9 +103,8 @@ def writes_in_a_row() -> None:
 
 
 def imports() -> None:
-    with (
-        tempfile.TemporaryDirectory() as compiled
-    ):  # as it is after an installation, whatever the environment says
+    # as it is after an installation, whatever the environment says
+    with tempfile.TemporaryDirectory() as compiled:
         environment = {
             name: value
             for name, value in os.environ.items()

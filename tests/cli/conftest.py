@@ -36,9 +36,8 @@ def run(monkeypatch):
             )
             ended = stack.enter_context(pytest.raises(SystemExit))
             main(words)
-        signal.signal(
-            signal.SIGINT, interrupts
-        )  # a command is the last thing that its process does
+        # a command is the last thing that its process does
+        signal.signal(signal.SIGINT, interrupts)
         shown = [stream.buffer.getvalue().decode() for stream in (out, err)]
         return subprocess.CompletedProcess(words, ended.value.code, *shown)
 

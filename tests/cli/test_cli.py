@@ -102,10 +102,8 @@ def test_serve_answers_until_it_is_interrupted_and_writes_a_line_for_each_reques
     )
     assert run("tables", "--json", **env).stdout == "[]\n"
     pl.DataFrame({"n": [1]}).write_parquet(file := tmp_path / "t.parquet")
-    for command in (
-        ["create", "t", file, "--if-exists", "replace"],
-        ["show", "t"],
-    ):  # which not all dialects have
+    # not all dialects can do these
+    for command in (["create", "t", file, "--if-exists", "replace"], ["show", "t"]):
         assert run(*command, **env).returncode == 0
     requests.get(
         f"{env['RT_FRAMES_URL']}/v1/tables%0Ax",
@@ -221,13 +219,11 @@ def test_ctrl_c_ends_an_upload_at_once_and_says_what_is_certain(
         RT_FRAMES_API_KEY=KEY,
     )
     assert begun.wait(LONGEST)
-    time.sleep(
-        0.2
-    )  # Python hears a signal late that comes just as a wait begins; nobody is so quick
+    # Python handles a signal late that comes just as a wait begins
+    time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    out, err = (
-        process.communicate()
-    )  # a busy machine may take seconds to end an interpreter
+    # a busy machine may take seconds to end an interpreter
+    out, err = process.communicate()
     ended.set()
     assert (process.returncode, out) == (130, "")
     assert (
@@ -247,11 +243,8 @@ def test_ctrl_c_after_the_last_word_of_a_command_ends_it_at_once(start, tmp_path
     time.sleep(late)  # its service stops, and then the interpreter
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
-    assert process.returncode in (
-        130,
-        -signal.SIGINT,
-        0,
-    )  # which shells call 130, too; 0 where it was over already
+    # shells call -SIGINT 130, too; 0 if the command was over already
+    assert process.returncode in (130, -signal.SIGINT, 0)
     assert "Traceback" not in err
 
 

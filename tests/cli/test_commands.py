@@ -459,10 +459,8 @@ def test_what_cannot_be_written_to_standard_error_ends_no_upload(run, file, url)
     with io.TextIOWrapper(
         Path("/dev/full").open("wb", buffering=0), write_through=True
     ) as full:
-        for stderr in (
-            full,
-            None,
-        ):  # None is what Python has in place of one that is closed
+        # None: Python's stand-in for a closed one
+        for stderr in (full, None):
             assert (
                 "created t"
                 in run("create", "t", file, "-v", *url, stderr=stderr).stdout

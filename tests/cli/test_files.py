@@ -898,9 +898,8 @@ def write_arrow(table: pa.Table, path: str) -> None:
 def test_types_of_parquet_and_arrow_are_the_files(
     run, env, service, tmp_path, name, suffix
 ):
-    lacking = (
-        {"second"} if suffix == "parquet" else set()
-    )  # a type that Parquet has not
+    # a type that Parquet has not
+    lacking = {"second"} if suffix == "parquet" else set()
     table = pa.table(
         {name: array for name, array in TYPED.items() if name not in lacking}
     )

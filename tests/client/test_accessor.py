@@ -139,9 +139,8 @@ def test_a_remote_that_is_there_already_is_left_with_one_warning(tmp_path, order
         done.stderr,
     )
     assert sorted(told) == ["pandas", "polars"]
-    if order.startswith(
-        "rt_frames"
-    ):  # the imports of others succeed, even where warnings are errors
+    # the imports of others succeed, even where warnings are errors
+    if order.startswith("rt_frames"):
         assert run(code, "-Werror").stderr == ""
 
 
@@ -171,9 +170,8 @@ def test_completion_shows_the_public_methods_alone(library):
     frame = library.DataFrame({"a": [1]})
     shown = {name for name in dir(frame.remote) if not name.startswith("_")}
     assert shown == {"to_table", "tee", "alter_table", "plan_alterations", "schema"}
-    assert (
-        set(dir(type(frame).remote)) >= shown
-    )  # where notebooks look, so that they need not run anything
+    # notebooks look there, so that they need not run anything
+    assert set(dir(type(frame).remote)) >= shown
 
 
 METHODS = [  # of a frame, the function behind it, and its own parameters

@@ -313,9 +313,8 @@ def test_what_was_read_is_added_again_by_every_library(folder, name):
     for data in (table.to_arrow(), table.to_pandas(), chosen, chosen.lazy(), table):
         append(table, data)
     found = rows(table).select(FROM_POLARS)
-    assert (
-        found.to_pylist() == found[:3].to_pylist() * 10
-    )  # the table itself was added last
+    # the table itself was added last
+    assert found.to_pylist() == found[:3].to_pylist() * 10
 
 
 OFFERED = {  # of a column in the table, and text that becomes it

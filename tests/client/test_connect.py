@@ -57,9 +57,8 @@ def test_the_environment_is_read_anew_when_it_changed(tmp_path, monkeypatch):
         monkeypatch.setenv("RT_FRAMES_URL", str(tmp_path / name))
         frame.remote.to_table(name)
         assert rt.list_tables() == [name]
-    with rt.connect(
-        tmp_path / "three"
-    ):  # what was said goes before the environment, which goes before what ended
+    # an open client goes before the environment, and that before a closed client
+    with rt.connect(tmp_path / "three"):
         monkeypatch.setenv("RT_FRAMES_URL", str(tmp_path / "one"))
         assert rt.list_tables() == []
     assert rt.list_tables() == ["one"]
@@ -239,10 +238,8 @@ def test_no_error_about_an_argument_has_the_key_in_its_frames(
         lambda: rt.connect(target, api_key=key, **given),
         lambda: rt.Client(target, api_key=key, **given),
     ]
-    if target not in (
-        3,
-        "./folder",
-    ):  # text is what an environment holds, and a folder needs no key
+    # the environment holds only text, and a folder needs no key
+    if target not in (3, "./folder"):
         monkeypatch.setenv("RT_FRAMES_URL", target)
         monkeypatch.setenv("RT_FRAMES_API_KEY", key if isinstance(key, str) else "k k")
         monkeypatch.setenv("RT_FRAMES_DIALECT", given.get("dialect", ""))
@@ -276,9 +273,8 @@ def test_the_key_shows_nowhere_and_a_pickled_client_takes_it_from_the_environmen
     assert KEY not in everything_in(client) + repr(client.table("t"))
     packed = pickle.dumps(client)
     assert KEY.encode() not in packed
-    assert packed != pickle.dumps(
-        rt.connect(client.url, api_key=KEY, default=False)
-    )  # what proves the key is salted
+    # the hash of the key is salted
+    assert packed != pickle.dumps(rt.connect(client.url, api_key=KEY, default=False))
     with pytest.raises(NotConnectedError, match="RT_FRAMES_API_KEY"):
         pickle.loads(packed).list_tables()
     monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
@@ -290,9 +286,8 @@ def test_F42_a_client_that_is_unpickled_beside_another_key_sends_neither(
 ):
     packed = pickle.dumps(rt.connect(server.url, api_key=KEY, default=False))
     monkeypatch.setenv("RT_FRAMES_API_KEY", "the-key-of-another-service")
-    unpickled = pickle.loads(
-        packed
-    )  # whose error comes when it is used: pools do not survive one before that
+    # the error comes at first use: process pools do not survive one in unpickling
+    unpickled = pickle.loads(packed)
     for use in (
         unpickled.list_tables,
         lambda: unpickled.create_table("t", pl.DataFrame({"a": [1]})),

@@ -184,9 +184,8 @@ def test_a_plan_is_as_wide_as_the_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     assert max(len(line) for line in repr(plan).split("\n")) == 40
     monkeypatch.setenv("COLUMNS", "10")
-    assert (
-        repr(plan).split("\n")[-1].startswith("yyyyyyyyyyy…  int64")
-    )  # a column keeps 12 characters
+    # a column keeps 12 characters
+    assert repr(plan).split("\n")[-1].startswith("yyyyyyyyyyy…  int64")
 
 
 def test_names_cannot_draw_on_the_terminal_or_the_page():

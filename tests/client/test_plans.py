@@ -71,9 +71,8 @@ FAMILIES: list[tuple[list[Any], list[pa.DataType]]] = [
 ]
 NAMES = "abcdefg"
 Pair = tuple[pa.DataType, pa.DataType]
-Fields = list[
-    tuple[pa.Field, pa.Field]
-]  # each before and after, one column after the other
+# each before and after, one column after the other
+Fields = list[tuple[pa.Field, pa.Field]]
 
 
 def fields(r: random.Random, level: int = 0) -> Fields:
@@ -92,9 +91,8 @@ def field(
 ) -> tuple[pa.Field, pa.Field]:
     old, new = pair(r, level)
     nullable = r.random() < 0.9
-    later = nullable ^ (
-        r.random() < 0.05 and not (level and nullable)
-    )  # a null around it counts as one of its own
+    # a null around it counts as one of its own
+    later = nullable ^ (r.random() < 0.05 and not (level and nullable))
     return pa.field(names[0], old, nullable), pa.field(names[1], new, later)
 
 
@@ -106,9 +104,8 @@ def pair(r: random.Random, level: int) -> Pair:
     if kind < 0.5:
         old, new = pair(r, level + 1)
         return pa.list_(old), pa.list_(new)
-    _, family = r.choice(
-        [FAMILIES[0], r.choice(FAMILIES)]
-    )  # fields of one family can be mixed up without an error
+    # fields of one family can be mixed up without an error
+    _, family = r.choice([FAMILIES[0], r.choice(FAMILIES)])
     return r.choice(family), r.choice(family) if r.random() < 0.6 else family[0]
 
 
@@ -261,7 +258,6 @@ def test_a_zone_that_is_dropped_leaves_utcs_clock_as_the_plan_says(folder, zone)
         table.to_arrow()["at"].to_pylist()
         == pa.array(zoned["at"].dt.tz_convert(None)).to_pylist()
     )
-    zoned.remote.alter_table(
-        "t", local, lossy=True
-    )  # which takes the values for the zone's own clock
+    # takes the values for the zone's own clock
+    zoned.remote.alter_table("t", local, lossy=True)
     assert table.to_arrow()["at"].to_pylist() != pa.array(zoned["at"]).to_pylist()

@@ -176,14 +176,12 @@ def is_same(before: pa.Array, after: pa.Array) -> bool:
     except pa.ArrowNotImplementedError:
         return True
     except pa.ArrowException:
-        is_text = pa.types.is_large_string(after.type) or pa.types.is_string(
-            after.type
-        )  # of years beyond 9999
+        # of years beyond 9999
+        is_text = pa.types.is_large_string(after.type) or pa.types.is_string(after.type)
         return is_text or meant(before) == meant(after)
     one, other = meant(before), meant(back)
-    return one == other or (
-        one == ["-0.0"] and other == ["0.0"]
-    )  # decimals and integers have one zero
+    # decimals and integers have one zero
+    return one == other or (one == ["-0.0"] and other == ["0.0"])
 
 
 @pytest.mark.parametrize("step", [700, pytest.param(10, marks=pytest.mark.long)])
@@ -253,9 +251,8 @@ def test_what_somebody_else_writes_meanwhile_is_not_lost(hosted, happens):
     with pytest.raises(ConflictError, match="nothing was changed"):
         rewrite(TEXT, client=client)
     assert hosted.tables["t"].rows["n"].to_pylist() == [1, 2, 3]
-    assert ("complete" in hosted.steps) == (
-        happens == "create_parts"
-    )  # the service itself sees that one
+    # the service itself sees that one
+    assert ("complete" in hosted.steps) == (happens == "create_parts")
     assert hosted.uploads == {}
     hosted.changed = lambda _: None
     assert rewrite(TEXT, client=client).rows == 3
@@ -288,9 +285,8 @@ def test_what_a_service_caches_is_not_read(hosted):
     hosted.tables["t"].versions.append([pa.table({"n": ["1"] * 6})])
     with pytest.raises(UnsupportedTypeError, match="'n' is bool"):
         rt.to_table(pa.table({"n": [True]}), "t", if_exists="append", client=client)
-    hosted.tables["t"] = Table(
-        hosted.tables["t"].versions[:1]
-    )  # dropped and made again
+    # dropped and made again
+    hosted.tables["t"] = Table(hosted.tables["t"].versions[:1])
     assert table.count() == 2
 
 

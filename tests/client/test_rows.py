@@ -188,9 +188,8 @@ def test_a_column_that_a_table_does_not_have_is_named_with_those_that_are_meant(
 def test_a_query_that_is_refused_for_another_reason_says_that(server, table):
     with pytest.raises(rt.errors.BadRequest, match="nowhere"):
         table.to_arrow(columns=["n"], where="nowhere > 1")
-    server.answering(
-        (400, {"error": "no such column"})
-    )  # whatever is asked, its description too
+    # every request is refused, also the one for the description
+    server.answering((400, {"error": "no such column"}))
     with pytest.raises(rt.errors.BadRequest, match="no such column"):
         reading(server).to_arrow(columns=["n"])
     assert [request.path.split("/")[4] for request in server.posts] == [

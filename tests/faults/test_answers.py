@@ -500,9 +500,10 @@ LOOKS = {"deep": LISTS["deep"], "dripping": LISTS["dripping"], **UNREADABLE}
     [*((500, look) for look in LOOKS), (404, "nothing"), (409, "dripping")],
 )
 def test_what_a_second_look_meets_hides_no_first_fault(server, caplog, status, look):
+    # `skip` lists the tables first, too
     looks = [lambda connection: connection.answer(200, {"tables": []})] * (
         status == 409
-    )  # `skip` looks before, too
+    )
 
     def script(connection: Connection) -> None:
         while True:

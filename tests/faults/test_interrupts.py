@@ -287,9 +287,9 @@ def test_F45_a_second_interrupt_that_nobody_catches_ends_the_process_at_once_wit
         start = time.monotonic()
         program.interrupt()
         assert any(line.endswith("KeyboardInterrupt\n") for line in program.stderr)
-        time.sleep(
-            0.1
-        )  # nobody is quicker; one that comes while other libraries end is theirs, and is lost
+        # nobody is quicker; one that comes while other libraries end is theirs, and is
+        # lost
+        time.sleep(0.1)
         program.interrupt()
         program.end()
         assert program.returncode == -signal.SIGINT

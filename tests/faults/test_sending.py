@@ -265,14 +265,12 @@ def test_F15_F16_an_early_refusal_is_heard_and_the_next_call_works(
     client = connect(timeout=(1, 1, 3))
     try:
         fails(lambda: client.create_table("t", frame(32)), kind, caplog, "too much")
-    except (
-        errors.UploadInterrupted
-    ):  # a reset can overtake the answer: the kernel then drops what was not read yet
+    # a reset can overtake the answer: the kernel then drops what was not read yet
+    except errors.UploadInterrupted:
         assert manner == "closes"
     assert client.list_tables() == []
-    assert [request.complete for request in server.posts] == [
-        False
-    ]  # no more was sent, whether it was read or not
+    # no more was sent, whether it was read or not
+    assert [request.complete for request in server.posts] == [False]
 
 
 INTERIM = b"".join(
@@ -421,15 +419,13 @@ def test_F43_what_http_client_prints_for_debugging_does_not_show_the_key(
 
 
 def numbers(number: int) -> pa.RecordBatch:
-    return pa.record_batch(
-        {"a": np.arange(2 ** (17 * (number % 2)))}
-    )  # large and small ones in turn
+    # large and small batches in turn
+    return pa.record_batch({"a": np.arange(2 ** (17 * (number % 2)))})
 
 
 def columns(number: int) -> pa.RecordBatch:
-    return pa.record_batch(
-        {f"c{n}": np.arange(100) for n in range(2000)}
-    )  # of buffers that are joined
+    # many small buffers, which are joined
+    return pa.record_batch({f"c{n}": np.arange(100) for n in range(2000)})
 
 
 def dictionaries(number: int) -> pa.RecordBatch:

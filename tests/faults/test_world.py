@@ -171,12 +171,8 @@ def test_F33_settings_of_the_machine_lead_nobody_to_a_trap(
     assert all("authorization" not in request.headers for request in server.requests)
 
 
-VARIABLES = [
-    "SSL_CERT_DIR",
-    "SSL_CERT_FILE",
-    "CURL_CA_BUNDLE",
-    "REQUESTS_CA_BUNDLE",
-]  # the last one that is set counts
+# of those that are set, the last counts
+VARIABLES = ["SSL_CERT_DIR", "SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE"]
 
 
 @pytest.mark.parametrize("variable", ["verify", *VARIABLES])
@@ -204,9 +200,8 @@ def test_F33_a_private_ca_is_trusted_where_it_is_named(
         (tmp_path / "certs").mkdir()
         shutil.copy(path, tmp_path / "certs" / f"{named.stdout.decode().strip()}.0")
         path = f"{tmp_path / 'missing'}:{tmp_path / 'certs'}"
-        monkeypatch.setenv(
-            "SSL_CERT_FILE", str(tmp_path / "missing")
-        )  # which then does not count
+        # does not count then
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing"))
     if variable != "verify":
         monkeypatch.setenv(variable, str(path))
     client = patient(server, verify=path if variable == "verify" else True)
@@ -290,9 +285,8 @@ def test_F33_F40_behind_a_proxy_every_write_and_list_goes_at_the_first_attempt(
         "/v1/tables",
         "/v1/table/t/alter_columns",
     ] * 3
-    assert (
-        len(asked) == 3
-    )  # a connection for each large upload, which the small requests after it ride
+    # a connection for each large upload, which the small requests after it ride
+    assert len(asked) == 3
     assert {line.rpartition(" ")[0] for line in asked} == {"CONNECT service.test:443"}
 
 

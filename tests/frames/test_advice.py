@@ -67,9 +67,8 @@ def test_the_call_that_is_shown_for_data_and_name_that_were_exchanged_helps(
             ) as caught:
                 call()
             shown = str(caught.value).partition("; call ")[2]
-            if (
-                isinstance(df, pd.DataFrame) or "alter_table" not in shown
-            ):  # of which the columns are known
+            # the columns of the frame are known
+            if isinstance(df, pd.DataFrame) or "alter_table" not in shown:
                 assert eval(shown, {"rt": rt, "client": client, "df": df}).name in (
                     "t",
                     "u",
@@ -90,9 +89,8 @@ UNTYPED = [
     pl.DataFrame({"x": pl.Series([[None, None]], dtype=pl.Array(pl.Null, 2))}),
     pa.table({"x": pa.array([[], None])}),
     pa.table({"x": pa.array([[[]]], pa.list_view(pa.list_(pa.null())))}),
-    pl.DataFrame(
-        {"x": pl.Series([["a", "b"], None], dtype=pl.Array(pl.String, 2))}
-    ),  # which no table holds
+    # no table can hold these
+    pl.DataFrame({"x": pl.Series([["a", "b"], None], dtype=pl.Array(pl.String, 2))}),
     pa.table(
         {
             "x": pa.FixedSizeListArray.from_arrays(

@@ -252,9 +252,8 @@ def means_the_same(before: pa.Scalar, after: pa.Scalar) -> bool:
         for v in (before.as_py(), after.as_py())
     )
     timed = [is_.is_temporal(scalar.type) for scalar in (before, after)]
-    if any(timed) and any(
-        is_.is_integer(scalar.type) for scalar in (before, after)
-    ):  # a number of days, seconds, …
+    # a number of days, seconds, …
+    if any(timed) and any(is_.is_integer(scalar.type) for scalar in (before, after)):
         return count(before) == count(after)
     if isinstance(one, str) != isinstance(other, str):
         return written(one, after) if isinstance(one, str) else written(other, before)
@@ -424,11 +423,8 @@ REFUSED = [  # values of one type, of which another one holds none
     ([5], pa.int64(), pa.date64()),
     ([FAR], pa.timestamp("s"), pa.large_string()),
     ([FAR], pa.timestamp("s", "UTC"), pa.large_string()),
-    (
-        [2**31 - 1, -719_529],
-        pa.date32(),
-        pa.string(),
-    ),  # of which one is the last day before the year 1
+    # the second is the last day before the year 1
+    ([2**31 - 1, -719_529], pa.date32(), pa.string()),
     ([253_402_300_800_000], pa.date64(), pa.large_string()),  # the year 10,000
     ([FAR + 1], pa.timestamp("s"), pa.date32()),
     ([FAR], pa.timestamp("s"), pa.timestamp("ns")),

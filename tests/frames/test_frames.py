@@ -120,9 +120,8 @@ def objects_column(values: list) -> pd.Series:
     return pd.Series(array, dtype=object)
 
 
-COARSE = (
-    "s" if int(pd.__version__[0]) >= 3 else "ns"
-)  # pandas 2 takes other units of timedeltas through objects only
+# pandas 2 takes other units of timedeltas through objects only
+COARSE = "s" if int(pd.__version__[0]) >= 3 else "ns"
 numpy_dtypes = st.one_of(
     hnp.integer_dtypes(),
     hnp.unsigned_integer_dtypes(),

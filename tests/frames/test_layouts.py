@@ -402,9 +402,8 @@ MAPS = pa.array(
     [[("a", 1)], [("b", 2), ("c", None)], []], pa.map_(pa.string(), pa.int64())
 )
 TWO = pa.array([2], pa.int32()).buffers()[1]
-NO_TEXT = pa.Array.from_buffers(
-    pa.string(), 0, [None, TWO, pa.py_buffer(b"abc")]
-)  # as other writers slice
+# slices as other writers make them
+NO_TEXT = pa.Array.from_buffers(pa.string(), 0, [None, TWO, pa.py_buffer(b"abc")])
 NO_LISTS = pa.Array.from_buffers(
     pa.list_(pa.int64()), 0, [None, TWO], children=[pa.array([1, 2, 3])]
 )

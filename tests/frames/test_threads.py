@@ -131,9 +131,8 @@ def test_a_reader_is_read_on_one_thread_of_its_own_and_an_iterator_on_the_caller
             client.create_table(name, data)
         assert raised.value is ends
         assert name not in client.list_tables()
-    if (
-        ends != "cut" or is_callers
-    ):  # what Python makes a reader of is closed once nobody holds the reader
+    # a reader's source is closed once nobody holds the reader
+    if ends != "cut" or is_callers:
         assert seen.pop() is None
     assert len(seen) > 1
     assert {thread == here for thread in seen} == {is_callers}
@@ -341,10 +340,8 @@ def test_dask_partitions_are_computed_side_by_side_and_only_a_few_ahead(held):
 
 
 LASTING = ["frame.to_arrow().to_reader()", "pl.concat([frame] * 3)"]
-if tuple(map(int, pl.__version__.split(".")[:2])) >= (
-    1,
-    38,
-):  # before, Polars itself had such an executor
+# older versions of Polars have such an executor themselves
+if tuple(map(int, pl.__version__.split(".")[:2])) >= (1, 38):
     LASTING.append("frame.lazy()")
 
 

@@ -192,9 +192,8 @@ def test_a_description_that_is_not_understood_says_what_was_not(
         caplog,
         f"describe table 't'.*{told}",
     )
-    server.script = lambda connection: connection.body(
-        connection.head()
-    )  # and then hangs up
+    # reads the request, and hangs up
+    server.script = lambda connection: connection.body(connection.head())
     client.close()
     fails(
         lambda: client.table("t").schema,
@@ -294,7 +293,5 @@ def test_replace_is_one_request_and_never_sent_twice(lancedb, server, caplog):
     server.requests.clear()
     table = rt.to_table(iter([FRAME]), "t", if_exists="replace")
     assert (table.version, table.created, table.rows) == (7, True, 2)
-    assert asked(server) == [
-        f"GET {LIST}",
-        "POST /v1/table/t/create/?mode=overwrite",
-    ]  # what may be large looks first
+    # the tables are listed before data that may be large
+    assert asked(server) == [f"GET {LIST}", "POST /v1/table/t/create/?mode=overwrite"]

@@ -91,9 +91,8 @@ def test_a_signal_that_comes_while_serve_starts_ends_it(tmp_path):
     with python(
         "-X", "importtime", "-m", "rt_frames.cli", "serve", tmp_path
     ) as process:
-        while (
-            "cheroot" not in process.stderr.readline()
-        ):  # the signals are handled before the service is loaded
+        # the signals are handled before the service is loaded
+        while "cheroot" not in process.stderr.readline():
             pass
         process.send_signal(signal.SIGTERM)
         _, error = process.communicate()
@@ -360,10 +359,8 @@ def test_early_refusals_and_clients_that_vanish_print_nothing_and_leave_no_warni
                     + body
                 )
                 answered(connection)
-            for linger in (
-                0,
-                1,
-            ):  # seconds; with 0 the service's answer meets a connection that was reset
+            # in seconds; with 0 the service answers on a connection that was reset
+            for linger in (0, 1):
                 with caller.connect() as connection:
                     connection.sendall(
                         caller.head(path, f"Content-Length: {2**20}") + bytes(1000)
@@ -398,9 +395,8 @@ def test_a_service_starts_and_stops_as_often_as_it_is_told_with_a_key_of_its_own
     assert len({LocalService(tmp_path).api_key for _ in range(20)}) == 20
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # the server forgets a socket then
+# the server forgets a socket then
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_taken_port_is_an_error_and_leaves_the_service_stopped(tmp_path, caller):
     other = LocalService(tmp_path / "other", port=urlsplit(caller.url).port)
     with pytest.raises(OSError, match=r"(?i)address"):

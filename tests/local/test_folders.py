@@ -99,9 +99,8 @@ def test_S11_folders_leave_nothing_behind_need_four_descriptors_and_end_with_the
     256 descriptors, as macOS has, are enough for 50 folders.
     """
     ended = float(run(MANY, tmp_path, closed, opened))
-    assert (
-        time.time() - ended < 6
-    )  # half a second, on a machine that has nothing else to do
+    # half a second, on a machine that has nothing else to do
+    assert time.time() - ended < 6
     assert len(list(tmp_path.glob("*/t.lance"))) == 5 + closed + opened
 
 

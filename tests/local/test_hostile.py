@@ -22,9 +22,8 @@ from tests.support.local import TABLE, message, stream, until
 END = b"\xff\xff\xff\xff\0\0\0\0"
 
 
-@pytest.mark.parametrize(
-    "step", [8, pytest.param(1, marks=pytest.mark.long)]
-)  # messages end at multiples of 8
+# messages end at multiples of 8
+@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.long)])
 def test_S01_a_stream_cut_at_any_byte_is_refused_and_leaves_nothing(caller, step):
     body = stream(TABLE, rows=2)
     for cut in {*range(0, len(body), step), *range(0, len(body), 101)}:
@@ -197,9 +196,8 @@ def test_a_message_takes_the_memory_of_what_has_come_and_holds_up_no_other_uploa
     other, bounded
 ):
     body = stream(pa.table({"n": pa.array([7] * 77_777, pa.int8())}))
-    length, claimed, more = (
-        struct.pack("<q", n) for n in (77_784, 2**31, 2**31 + 8)
-    )  # of the batch's body, padded
+    # lengths of the batch's body, padded
+    length, claimed, more = (struct.pack("<q", n) for n in (77_784, 2**31, 2**31 + 8))
     assert body.count(length) == 1
     claiming = body[: body.index(bytes([7] * 100))].replace(length, claimed)
     assert other.create("t", claiming.replace(claimed, more)).status_code == 400

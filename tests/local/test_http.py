@@ -157,9 +157,8 @@ def test_S01_a_body_that_is_not_as_long_as_its_length_says_and_chunks_of_http_1_
         head = caller.head("/v1/tables/t", f"Content-Length: {len(BODY) + 1}")
         status, told = exchanged(caller, head + BODY[:sent])
         assert (status, f"{sent} bytes" in told) == (400, True)
-    with (
-        caller.connect() as connection
-    ):  # what is beyond is answered as another request
+    # what is beyond is answered as another request
+    with caller.connect() as connection:
         connection.sendall(
             caller.head("/v1/tables/t", f"Content-Length: {len(BODY) - 8}") + BODY
         )

@@ -385,10 +385,11 @@ def test_old_versions_that_are_removed_meanwhile_are_no_change_of_the_table(
 
 def test_a_conflict_with_another_writer_leaves_no_file_behind(there):
     """One that commits between the service's check of the table and its commit."""
+    # the wide table takes a while to open
     table, wide = (
         there.root / "t.lance",
         pa.table({f"c{i}": [i] for i in range(3000)}),
-    )  # which takes a while to open
+    )
     said = ""
     for delay in range(200):
         replace(there, BASE)

@@ -298,10 +298,8 @@ OURS_ALONE = {
 THEIRS_ALONE = {
     ("accept", "*/*"),
     ("accept-encoding", "gzip"),
-    (
-        "x-lancedb-database",
-        "x",
-    ),  # of the made-up database "db://x", whose host was overridden
+    # the client's made-up database "db://x", whose host is overridden
+    ("x-lancedb-database", "x"),
     ("x-lancedb-min-read-version", "1"),  # of the table, as they last saw it
 }
 READS = ("/count_rows/", "/query/", "/describe/")
@@ -400,19 +398,15 @@ def test_requests_are_the_official_client_s_but_for_what_is_listed(both):
 
     for our_call, their_call in [
         (ours.count, theirs.count_rows),
-        (
-            lambda: ours.count("n > 1"),
-            lambda: theirs.count_rows("(n > 1)"),
-        ),  # ours are in parentheses
+        # we put conditions in parentheses
+        (lambda: ours.count("n > 1"), lambda: theirs.count_rows("(n > 1)")),
         (
             lambda: ours.to_arrow(columns=["n"], where="n > 1", limit=5),
             lambda: theirs.search().where("(n > 1)").select(["n"]).limit(5).to_arrow(),
         ),
         (append, lambda: theirs.add(ROWS)),
-        (
-            lambda: append().count(),
-            lambda: (theirs.add(ROWS), theirs.count_rows()),
-        ),  # what a handle wrote, it reads
+        # a handle reads what it wrote
+        (lambda: append().count(), lambda: (theirs.add(ROWS), theirs.count_rows())),
         (ours.drop, lambda: database.drop_table("t")),
     ]:
         our_request, our_headers = sent(our_call)

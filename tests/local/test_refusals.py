@@ -212,10 +212,8 @@ TYPES = [
     pa.struct([("", pa.int8())]),
     pa.struct([("a\0b", pa.int8())]),
 ]
-FORMS = [
-    {"lance-encoding:blob": "true"},
-    {"ARROW:extension:name": "lance.json"},
-]  # that are read back otherwise
+# fields with this metadata are read back with other types
+FORMS = [{"lance-encoding:blob": "true"}, {"ARROW:extension:name": "lance.json"}]
 
 
 FIELDS = [pa.field("x", arrow) for arrow in TYPES]

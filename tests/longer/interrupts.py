@@ -196,9 +196,8 @@ class Worker:
             if not any(name.startswith("rt_frames") for name in left):
                 gc.collect()
         assert not left, left
-        for name in set(self._client.list_tables()) - {
-            "alter"
-        }:  # also those of an earlier call that was interrupted late
+        # also those of an earlier call that was interrupted late
+        for name in set(self._client.list_tables()) - {"alter"}:
             stored = self._root / f"{name}.lance"
             assert lance.dataset(str(stored)).count_rows() in (ROWS, ROWS // 4)
             shutil.rmtree(stored)
