@@ -291,8 +291,7 @@ def _skip(service: Service, purpose: Purpose) -> WriteResult:
     if service.takes_parts and purpose.rows != 0 and not service.count(name):
         text = (
             f"table {name!r} exists and is empty: an upload may be running or have "
-            "been killed; "
-            "nothing was stored; append to it, or drop it"
+            "been killed; nothing was stored; append to it, or drop it"
         )
         raise purpose.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
     log.info("skipped: table %s exists; nothing was stored", name)
