@@ -37,7 +37,13 @@ _IS_KEY = (
 def check_key_names(
     keys: Sequence[str], schema: pa.Schema, table: pa.Schema | None
 ) -> None:
-    """Raise if the frame or the table lacks a key."""
+    """Raise if the frame or the table lacks a key, or the engine cannot match it."""
+    for name in keys:
+        if '"' in name:
+            raise ValueError(
+                f"on: the name of key column {name!r} has a double quote, with which the "
+                "engine cannot match it; rename the column"
+            )
     for side, columns in (("frame", schema), ("table", table)):
         if columns is None:
             continue

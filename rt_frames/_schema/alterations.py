@@ -135,7 +135,7 @@ class Alteration:
         >>> before = pl.Schema({"price": pl.Float64})
         >>> after = pl.Schema({"price": pl.Float32})
         >>> rt.plan_alterations(before, after)[0].loss
-        'double to float keeps 7 digits'
+        'double to float keeps 7 digits, and makes the largest numbers infinite'
         """
         if self.before is None or self.data_type is None:
             return None

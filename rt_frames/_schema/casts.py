@@ -61,7 +61,11 @@ def lossy_reason(before: pa.DataType, after: pa.DataType) -> str | None:
         return f"{before} to {after} is not known to keep values"
     if types.is_floating(before):
         if after.bit_width < before.bit_width:
-            return f"{before} to {after} keeps {_DIGITS[after.bit_width]} digits"
+            digits = _DIGITS[after.bit_width]
+            return (
+                f"{before} to {after} keeps {digits} digits, and makes the largest "
+                "numbers infinite"
+            )
         return None
     if types.is_decimal(before):
         if after.scale < before.scale:

@@ -82,7 +82,7 @@ _KINDS = [
 # family or name of a table column's type → pattern of the cells that it accepts
 _PATTERNS = {
     "integers": _INTEGER,
-    "floats": _NUMBER,
+    "floats": f"{_NUMBER}|NaN|-?inf",
     "decimals": _NUMBER,
     "bool": _BOOL,
     "dates and timestamps": f"{_DATE}([T ]{_CLOCK}{_OFFSET}?)?",

@@ -137,6 +137,9 @@ def _convert(
         cure = "give each column one type"
         if text == _NO_OBJECT:
             cure = "make each row an object"
+        if isinstance(reason, OverflowError):
+            text = "an integer does not fit into int64"
+            cure = "write it as text, in quotes, and pass its type with --dtype"
         raise ValueError(f"{location}: {text}; {cure}") from None
 
 

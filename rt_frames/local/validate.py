@@ -284,6 +284,8 @@ def check_name(name: str) -> None:
         problem = "contains a dot, which separates the levels of a path"
     elif "`" in name:
         problem = "contains a backtick, which quotes the parts of a path"
+    elif name == "*":
+        problem = "means all columns in a query"
     elif name in RESERVED:
         problem = "is reserved for the engine"
     else:

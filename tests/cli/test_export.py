@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 import threading
@@ -123,6 +124,20 @@ def test_what_was_exported_can_be_created(run, url, table, tmp_path, suffix):
     with rt.connect(url[1], default=False) as client:
         # JSON of older Polars leaves nulls out, so a first row may lack a column
         assert client.table("copy").to_polars(columns=ROWS.columns).equals(ROWS)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "arrow"])
+def test_numbers_that_are_none_can_be_appended_again(run, url, tmp_path, suffix):
+    values = [1.5, math.nan, math.inf, -math.inf, None]
+    file = tmp_path / f"o.{suffix}"
+    with rt.connect(url[1], default=False) as client:
+        client.create_table("t", pa.table({"n": range(5), "x": values}))
+        assert run("export", "t", file, *url).stderr == ""
+        done = run("create", "t", file, "--if-exists", "append", *url)
+        assert (done.returncode, done.stderr) == (0, "")
+        stored = client.table("t").to_polars()["x"]
+    expected = pl.Series("x", values * 2)
+    assert stored.equals(expected, null_equal=True)
 
 
 def test_rows_columns_and_versions_are_chosen(run, url, table, tmp_path):

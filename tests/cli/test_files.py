@@ -748,7 +748,10 @@ def test_each_value_of_json_is_as_it_stands_in_the_file(create):
             '{"a": 1e-400}\n',
             "t.ndjson, line 1: 1e-400 does not fit into a 64-bit float",
         ),
-        ('{"a": 18446744073709551616}\n', "t.ndjson, row 0: "),
+        (
+            '{"a": 18446744073709551616}\n',
+            "t.ndjson, row 0: an integer does not fit into int64; write it as text",
+        ),
         (
             '{"a": 1.5}\n{"a": 1e400}\n',
             "t.ndjson, line 2: 1e400 does not fit into a 64-bit float",
@@ -790,6 +793,12 @@ def test_json_becomes_what_was_asked_for(create):
         "d": [Decimal("1.10"), Decimal("2.50")],
         "e": [True, None],
     }
+
+
+def test_an_integer_of_json_beyond_int64_is_written_as_text(create):
+    content = '{"n": "18446744073709551615"}\n'
+    found = create(content, "t.ndjson", "--dtype", "n=uint64")
+    assert found.equals(pa.table({"n": pa.array([2**64 - 1], pa.uint64())}))
 
 
 @pytest.mark.parametrize(

@@ -421,6 +421,13 @@ def test_keys_that_cannot_be_used_are_refused_by_name(place, name, on, words):
     assert place.open(name).version == 1
 
 
+def test_a_key_with_a_double_quote_is_refused_before_the_first_upsert(place, name):
+    rows = pa.table({'a"b': [1], "x": [2]})
+    with pytest.raises(ValueError, match=r"on: .* has a double quote"):
+        place.upsert(name, rows, on='a"b')
+    assert name not in place.client.list_tables()
+
+
 @pytest.mark.parametrize("add_columns", [False, True])
 def test_a_key_that_only_the_frame_has_is_refused(place, name, add_columns):
     place.create(name, BASE)

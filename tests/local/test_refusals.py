@@ -238,7 +238,7 @@ def test_a_type_that_tables_cannot_hold_is_refused_by_column(caller):
     assert caller.tables() == []
 
 
-NAMES = ["", "a.b", "`", "x\0y", "tab\t", "a\nb", "\x85", "_rowid", "_rowoffset"]
+NAMES = ["", "a.b", "`", "*", "x\0y", "tab\t", "a\nb", "\x85", "_rowid", "_rowoffset"]
 
 
 @pytest.mark.parametrize("name", [*NAMES, "c", "\ud800", 7, ["x"], True], ids=ascii)

@@ -192,7 +192,11 @@ def test_a_cast_that_is_neither_refused_nor_lossy_changes_no_value(tmp_path, ste
 
 
 LOSSY = [
-    (pa.float64(), pa.float32(), "double to float keeps 7 digits"),
+    (
+        pa.float64(),
+        pa.float32(),
+        "double to float keeps 7 digits, and makes the largest numbers infinite",
+    ),
     (
         pa.timestamp("us"),
         pa.timestamp("ms"),
