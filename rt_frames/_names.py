@@ -141,7 +141,7 @@ def _clean(label: Any) -> str:
         if character in ".`" or has_control_characters(character):
             characters[number] = "_"
     clean = "".join(characters)
-    return f"{clean}_" if clean in ("", *RESERVED) else clean
+    return f"{clean}_" if clean in ("", "*", *RESERVED) else clean
 
 
 def join_path(parent: str, name: str) -> str:

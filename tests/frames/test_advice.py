@@ -330,6 +330,7 @@ def test_names_that_only_the_embedded_service_refuses_are_cleaned_too(client, na
     odd = {
         "a`b": "a_b",
         "_rowid": "_rowid_",
+        "*": "*_",
         "_rowaddr": "_rowaddr_",
         "_ROWID": "_ROWID",
     }
