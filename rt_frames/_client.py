@@ -20,10 +20,19 @@ from rt_frames._display import Listing, as_html, hide_traceback
 from rt_frames._frames.compression import Compression
 from rt_frames._frames.from_arrow import Readable
 from rt_frames._http.arguments import Key, hide_values, parse_options
-from rt_frames._http.dialects import Dialect, parse_dialect
-from rt_frames._http.response import parse_version
-from rt_frames._http.rows import Rows, query
+from rt_frames._http.rows import Rows
 from rt_frames._names import RESERVED, DialectName, check_order, did_you_mean
+from rt_frames._protocol.calls import query
+from rt_frames._protocol.operations import (
+    ADD_COLUMNS,
+    ALTER,
+    BEGIN_PARTS,
+    DROP_COLUMNS,
+    QUERY,
+    Dialect,
+    parse_dialect,
+)
+from rt_frames._protocol.responses import Description, parse_version
 from rt_frames._schema.alterations import (
     Alteration,
     AlterationPlan,
@@ -34,7 +43,7 @@ from rt_frames._schema.alterations import (
 )
 from rt_frames._schema.data_type import is_list, iter_fields
 from rt_frames._service.rewrite import offer_rewrite, rewrite
-from rt_frames._service.service import Description, Service
+from rt_frames._service.service import Service
 from rt_frames._service.write import IfExists, WriteOptions, parse_keys, write
 from rt_frames._text import count, format_bytes, list_some, show_value
 
@@ -45,7 +54,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rt_frames._frames.frame_types import Frame
-    from rt_frames._http.request import Hints, Result
+    from rt_frames._protocol.calls import Cures, Result
 
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
 
@@ -179,7 +188,7 @@ class Client:
         self._service.check_name(name)
         if version is None:
             return RemoteTable(name, self)
-        self._service.dialect.path("query", name)
+        self._service.dialect.path(QUERY, name)
         is_number = hasattr(version, "__index__") and not isinstance(version, bool)
         if not is_number or version < 1:
             raise ValueError(
@@ -199,7 +208,7 @@ class Client:
         >>> rt.connect(default=False).list_tables()
         ['readings']
         """
-        return self._service.session.list_tables()
+        return self._service.list_tables()
 
     @hide_traceback
     def create_table(
@@ -284,15 +293,15 @@ class Client:
             return self._service.add_columns(name, plan.added)
         if plan.dropped:
             return self._service.drop_columns(name, plan.dropped)
-        hints: Hints = {}
+        cures: Cures = {}
         if len(plan.requests()) > 1:
             advice = (
                 "rt.AlterationPlan(…).requests() splits it in two; send each with "
                 f"rt.alter_columns({name!r}, …)"
             )
-            hints = {errors.BadRequest: (advice, {})}
+            cures = {errors.BadRequest: advice}
         return self._service.send_json(
-            "alter", name, plan.to_json(), parse_version, hints=hints
+            ALTER, name, plan.to_json(), parse_version, cures=cures
         )
 
 
@@ -658,7 +667,7 @@ class RemoteTable:
 
         service = self._service
         # raises an error with a cure if the dialect cannot read
-        service.dialect.path("query", self.name)
+        service.dialect.path(QUERY, self.name)
         schema, version = self._describe()
 
         def read(columns: list[str] | None, limit: int | None) -> Rows:
@@ -996,7 +1005,7 @@ def forget_schema(table: RemoteTable) -> None:
 
 def check_can_rewrite(table: RemoteTable) -> None:
     """Raise ValueError if the service has no endpoints for a rewrite."""
-    service_of(table.client).dialect.path("multipart_create", table.name)
+    service_of(table.client).dialect.path(BEGIN_PARTS, table.name)
 
 
 def rewrite_columns(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
@@ -1009,9 +1018,9 @@ def check_can_alter(table: RemoteTable, plan: AlterationPlan) -> None:
     """Raise ValueError if the service has no endpoints to add or drop columns."""
     dialect = service_of(table.client).dialect
     if len(plan.added):
-        dialect.path("add_columns", table.name)
+        dialect.path(ADD_COLUMNS, table.name)
     if plan.dropped:
-        dialect.path("drop_columns", table.name)
+        dialect.path(DROP_COLUMNS, table.name)
 
 
 def alter_by_kind(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:

@@ -22,7 +22,7 @@ from rt_frames._http.arguments import (
     hide_values,
     parse_options,
 )
-from rt_frames._http.dialects import parse_dialect
+from rt_frames._protocol.operations import parse_dialect
 from rt_frames._service.folder import FolderService, not_a_folder
 from rt_frames._service.service import Service
 from rt_frames._text import Message, show_value

@@ -9,19 +9,14 @@ a row. It calls private modules: the rows are more than a server can answer in a
 from __future__ import annotations
 
 import json
-import ssl
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from urllib3.exceptions import NewConnectionError, ProtocolError, ProxyError
-
-from rt_frames._http.arguments import Secrets
-from rt_frames._http.failures import explain_no_response, interpret
-from rt_frames._http.request import Failure, Purpose, Request
-from rt_frames._http.response import Response, parse_count, parse_version
-from rt_frames._http.session import _may_repeat
-from rt_frames._http.upload import Upload
+from rt_frames._protocol import operations
+from rt_frames._protocol.calls import Purpose, Request
+from rt_frames._protocol.meanings import Ending, explain, explain_unreadable
+from rt_frames._protocol.responses import Response
 
 FILE = Path(__file__).with_name("meanings.txt")
 READS = ["list", "describe", "count_rows", "query", "indices"]
@@ -33,11 +28,16 @@ PARTS = [
     ("replace", "part"),
     ("append", "part"),
     ("alter", "part"),
-    ("create", "complete"),
-    ("replace", "complete"),
-    ("append", "complete"),
-    ("alter", "complete"),
+    ("create", "commit"),
+    ("replace", "commit"),
+    ("append", "commit"),
+    ("alter", "commit"),
 ]
+OPERATIONS = {
+    operation.name: operation
+    for operation in vars(operations).values()
+    if isinstance(operation, operations.Operation)
+}
 REQUESTS = [(operation, "") for operation in READS + ROWS + CHANGES] + PARTS
 # statuses that some code or some document of HTTP gives a meaning of its own
 STATUSES = [
@@ -57,24 +57,21 @@ BODIES: dict[str, tuple[int, Any]] = {
     "401 key": (401, {"error": "the x-api-key header is missing"}),
     "429 Retry-After": (429, {"error": "slow down"}),
     "507 message": (507, {"error": "no room"}),
-    "200 no JSON": (200, b"accepted"),
-    "200 page": (200, b"<html>login</html>"),
     "200 error": (200, {"error": "it failed"}),
-    "200 list": (200, []),
     "202": (202, {}),
-    "206": (206, {}),
     "103 at the end": (103, b""),
 }
-# how much of the body was sent before the connection failed
-UNSENT = {
-    "unsent": NewConnectionError(None, "refused"),  # type: ignore[arg-type]
-    "unsent, proxy refuses": ProxyError("no", OSError("Tunnel connection failed: 403")),
-    "unsent, proxy's login": ProxyError("no", OSError("Tunnel connection failed: 407")),
-    "unsent, proxy fails": ProxyError("no", OSError("Tunnel connection failed: 503")),
-    "unsent, certificate": ssl.SSLCertVerificationError("certificate verify failed"),
-    "unsent, no TLS there": ssl.SSLError("WRONG_VERSION_NUMBER"),
-}
-SENT = ["partly", "all", "early 200"]
+HOW = [
+    *(
+        "unsent",
+        "no TLS",
+        "proxy failed",
+        "proxy refused",
+        "proxy login",
+        "certificate",
+    ),
+    *("partly sent", "all sent", "early"),
+]
 
 
 class Meaning(NamedTuple):
@@ -86,47 +83,35 @@ class Meaning(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.error}, acted: {self.acted}, repeat: {self.repeat}\n      {self.text}"
+        return (
+            f"{self.error}, acted: {self.acted}, repeat: {self.repeat}\n    {self.text}"
+        )
 
 
 def endings() -> list[str]:
     """Return the names of all endings."""
-    return [*UNSENT, *SENT, *map(str, STATUSES), *BODIES]
+    return [*HOW, *map(str, STATUSES), *BODIES]
 
 
 def meaning(operation: str, step: str, ending: str) -> Meaning:
     """Return what the package makes of an ending."""
+    asked = OPERATIONS[operation]
     table = None if operation == "list" else "t"
-    purpose = Purpose(operation, table, rows=2)  # type: ignore[arg-type]
-    parse = parse_count if operation in READS else parse_version
-    request = Request(purpose, "/", parse, multipart_step=step)  # type: ignore[arg-type]
-    upload = Upload((), 100, 1.0, started=True, complete=True, sent=100)
-    if ending in UNSENT:
-        upload = Upload((), 100, 1.0)
-        failure = _without_response(request, upload, UNSENT[ending])
-    elif ending == "partly":
-        upload = Upload((), 100, 1.0, started=True, sent=50)
-        failure = _without_response(request, upload, ProtocolError("closed"))
-    elif ending == "all":
-        failure = _without_response(request, upload, ProtocolError("closed"))
-    else:
-        if ending == "early 200":
-            upload = Upload((), 100, 1.0, started=True, sent=50)
-        failure = interpret(request, upload, _response(ending), Secrets([]))
-    if not isinstance(failure, Failure):
-        return Meaning("none", "yes", "", "")
-    return Meaning(
-        failure.kind.__name__,
-        "maybe" if failure.outcome_unknown else "no",
-        "yes" if _may_repeat(failure, request) else "no",
-        _generalize(failure.text, purpose.action),
-    )
-
-
-def _without_response(
-    request: Request, upload: Upload, error: BaseException
-) -> Failure:
-    return explain_no_response(request, upload, error, "URL", "PROXY", Secrets([]))
+    request = Request(Purpose(asked, table), "/", lambda _: None, step=step)
+    sent = 50 if ending in ("partly sent", "early") else 100
+    how = ending if ending in HOW else "answered"
+    response = None
+    if how in ("early", "answered"):
+        response = _response("200 error" if how == "early" else ending)
+    after = 7.0 if ending == "429 Retry-After" else None
+    end = Ending(how, "REASON", sent, 100, response, after)
+    failure = explain(request, end)
+    if failure is None:
+        failure = explain_unreadable(request, response, "PROBLEM")
+    text = _generalize(failure.text, request.action)
+    # the state depends on the kind of request alone, once it is known who acted
+    sentence = "; ".join(filter(None, [text, failure.cure]))
+    return Meaning(failure.error.__name__, failure.acted, failure.repeat, sentence)
 
 
 def _response(ending: str) -> Response:
@@ -136,8 +121,7 @@ def _response(ending: str) -> Response:
     if ending == "early 200":
         status = 200
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
-    headers = {"Retry-After": "7"} if ending == "429 Retry-After" else {}
-    return Response(status, headers, body)
+    return Response(status, {}, body)
 
 
 def _generalize(text: str, action: str) -> str:
@@ -145,6 +129,7 @@ def _generalize(text: str, action: str) -> str:
     text = text.replace(f"could not {action}: ", "could not …: ")
     for status in STATUSES:
         text = text.replace(f"{status}, MESSAGE", "STATUS, MESSAGE")
+        text = text.replace(f"{status}, redirected", "STATUS, redirected")
     return text
 
 
@@ -156,7 +141,7 @@ def transcript() -> str:
         for operation, step in REQUESTS:
             name = f"{operation}/{step}" if step else operation
             names.setdefault(meaning(operation, step, ending), []).append(name)
-        rows = [f"  {_shorten(among)}\n    {found}" for found, among in names.items()]
+        rows = [f"  {_shorten(among)} → {found}" for found, among in names.items()]
         by_rows.setdefault("\n".join(rows), []).append(ending)
     sections = []
     for rows, same in by_rows.items():
@@ -167,12 +152,14 @@ def transcript() -> str:
 def _shorten(names: list[str]) -> str:
     """Write groups of operations as one word."""
     groups = {
-        "EVERY REQUEST": [f"{name}/{step}" if step else name for name, step in REQUESTS],
+        "EVERY REQUEST": [
+            f"{name}/{step}" if step else name for name, step in REQUESTS
+        ],
         "READS": READS,
         "ROWS": ROWS,
         "CHANGES": CHANGES,
         "PARTS": [f"{name}/part" for name, step in PARTS if step == "part"],
-        "COMMITS": [f"{name}/complete" for name, step in PARTS if step == "complete"],
+        "COMMITS": [f"{name}/commit" for name, step in PARTS if step == "commit"],
     }
     left = [*names]
     words = []

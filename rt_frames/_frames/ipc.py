@@ -27,8 +27,6 @@ from rt_frames._frames.keys import KeyCheck
 from rt_frames._frames.source import Slice, Source, nbytes, rows_within
 from rt_frames._threads import parallel_map, prefetch
 
-MIME = "application/vnd.apache.arrow.stream"
-
 MAX_THREADS = 8
 # small batches that are joined, and the seconds that the first waits for the others
 MAX_PENDING = 2**10

@@ -1,4 +1,5 @@
-"""HTTP requests to a service, and what its responses mean.
+"""HTTP: connections that stream a body, one exchange, the rows of a response.
 
-Layering (tests/test_house.py): bytes only; imports `errors` and the helpers.
+Layering (tests/test_house.py): bytes only, and no word of the service; imports
+`_protocol`, `errors` and the helpers.
 """

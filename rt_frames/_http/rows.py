@@ -7,21 +7,18 @@ ARROW1, followed by a footer that ends in that word.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 import requests
 import urllib3
 
-from rt_frames._http.response import find_encoding
-from rt_frames._http.where import bind_optional
 from rt_frames._names import duplicates
-from rt_frames._text import count, list_names, one_line, show_value
+from rt_frames._protocol.calls import ALL_ROWS
+from rt_frames._text import count, list_names, one_line
 
 RECEIVE_BYTES = 2**20
-_ALL_ROWS = 2**63 - 1
 _FILE_START = b"ARROW1\0\0"
 _FILE_END = b"ARROW1"
 # bytes to which writers in Rust pad the start of a file; Arrow C++ pads it to 8
@@ -30,43 +27,10 @@ _MESSAGE_START = b"\xff\xff\xff\xff"
 _BROKEN = (urllib3.exceptions.HTTPError, OSError)
 
 
-def query(
-    columns: Any = None, where: Any = None, limit: Any = None, params: Any = None
-) -> dict[str, Any]:
-    """Return the body of a query, in the form of the official client."""
-    body: dict[str, Any] = {
-        "k": _ALL_ROWS,
-        "prefilter": True,
-        "vector": [],
-        "version": None,
-    }
-    if limit is not None:
-        body["k"] = _parse_limit(limit)
-    if columns is not None:
-        body["columns"] = _parse_columns(columns)
-    condition = bind_optional(where, params)
-    if condition is not None:
-        body["filter"] = condition
-    return body
-
-
-def _parse_limit(limit: Any) -> int:
-    is_number = hasattr(limit, "__index__") and not isinstance(limit, bool)
-    if not is_number or not 0 <= limit <= _ALL_ROWS:
-        raise ValueError(f"limit: expected a number of rows, got {show_value(limit)}")
-    return operator.index(limit)
-
-
-def _parse_columns(columns: Any) -> list[str]:
-    names = []
-    if isinstance(columns, Iterable) and not isinstance(columns, str | bytes):
-        names = list(columns)
-    are_names = all(isinstance(name, str) and name for name in names)
-    if not names or not are_names or duplicates(names):
-        raise ValueError(
-            f"columns: expected a list of column names, each once, got {show_value(columns)}"
-        )
-    return names
+def find_encoding(headers: Mapping[str, str]) -> str:
+    """Return the Content-Encoding, or "" for identity, the only supported one."""
+    encoding = headers.get("Content-Encoding", "").strip().lower()
+    return "" if encoding == "identity" else encoding
 
 
 class Rows:
@@ -95,7 +59,7 @@ class Rows:
         query: Mapping[str, Any],
     ) -> None:
         self._fail = fail
-        self._max_rows = query.get("k", _ALL_ROWS)
+        self._max_rows = query.get("k", ALL_ROWS)
         try:
             self._body = _Body(response)
             self._reader = pa.ipc.open_stream(self._body)

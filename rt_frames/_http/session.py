@@ -1,43 +1,44 @@
-"""Send requests, retry them if that is safe, and classify the outcome.
+"""Send a request, and see how it ended.
 
-`retry` is the loop, `_may_repeat` decides, and `failures.py` knows what was sent::
-
-    nothing sent     → retried, always
-    part sent        → a read is retried; a create, replace or append is
-                       UploadInterrupted, an alter OutcomeUnknown
-    all sent         → a read is retried; a write without a response is OutcomeUnknown
-    doubtful 2xx     → early, 202 or HTML: a write is OutcomeUnknown;
-                       not to be parsed: a read is retried
-    429              → retried if the body can be iterated again
-    500 502 503 504  → a read is retried; a write is ServerError, its outcome unknown
-    anything else    → never retried
+An `Ending` says how far the request came, and what was answered;
+`rt_frames._protocol.meanings` says what that means, and whether to send it again.
+`retry` is the loop, for one request and for a whole multipart write.
 
 There are at most ``retries`` retries, within 60 s. Before the n-th, `retry` waits a
 random time of up to 0.5·2ⁿ s (8 s at most), or as long as the server's Retry-After
-says. `multipart.py` retries whole multipart writes by the same loop.
+says.
 """
 
 from __future__ import annotations
 
 import contextlib
-import datetime
 import http.client
+import json
 import logging
 import math
 import os
 import random
 import re
+import ssl
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import requests
-from requests.exceptions import InvalidProxyURL
+import urllib3
+from requests.exceptions import InvalidProxyURL, InvalidSchema
+from requests.structures import CaseInsensitiveDict
 from requests.utils import get_environ_proxies, prepend_scheme_if_needed, select_proxy
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NewConnectionError,
+    ProxyError,
+    SSLError,
+    URLSchemeUnknown,
+)
 from urllib3.util import parse_url
 
-from rt_frames import errors
 from rt_frames._http.arguments import (
     ConnectionOptions,
     Key,
@@ -47,21 +48,18 @@ from rt_frames._http.arguments import (
     is_loopback,
 )
 from rt_frames._http.connection import Adapter
-from rt_frames._http.dialects import DIALECTS, Dialect
-from rt_frames._http.failures import (
-    REFUSED_BY_PROXY,
-    describe_outcome,
-    explain_no_response,
-    explain_safely,
-    interpret,
-    iter_causes,
-    reclassify_exists,
-)
-from rt_frames._http.request import JSON, Failure, Outcome, Purpose, Request, Result
-from rt_frames._http.response import parse_table_names, read_response
-from rt_frames._http.rows import Rows
+from rt_frames._http.rows import Rows, find_encoding
 from rt_frames._http.upload import Upload
-from rt_frames._text import one_line
+from rt_frames._protocol.calls import JSON, Request, Result
+from rt_frames._protocol.meanings import (
+    Ending,
+    Failure,
+    How,
+    explain,
+    explain_unreadable,
+)
+from rt_frames._protocol.responses import Response
+from rt_frames._text import make_printable, one_line, shorten
 from rt_frames._version import __version__
 
 log = logging.getLogger("rt_frames")
@@ -70,20 +68,19 @@ log = logging.getLogger("rt_frames")
 RETRY_DEADLINE = 60.0
 MAX_LIST_BYTES = 16 * 2**20
 MAX_RESPONSE_BYTES = 2**20
-LIST = Purpose("list")
-_OTHER_API = "this server offers another API; connect with {}, or check the URL"
+# what an embedded service can do that does not report it, as before 0.4
+_CAN_UNREPORTED = frozenset({"keys", "upsert-any-size", "complete-checks-version"})
+_BY_PROXY = (ProxyError, InvalidProxyURL, InvalidSchema, URLSchemeUnknown)
+_NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, *_BY_PROXY)
+# the words of http.client, before the rest of a proxy's status
+_PROXY_WORDS: tuple[tuple[str, How], ...] = (
+    ("Tunnel connection failed: 407", "proxy login"),
+    ("Tunnel connection failed: 4", "proxy refused"),
+)
+# the words of OpenSSL, before and since 3.1
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 
-
-def fresh_headers(version: int | None = None) -> dict[str, str]:
-    """Return headers with which LanceDB's servers bypass their cache.
-
-    They then read the newest version, and at least ``version``.
-    """
-    now = datetime.datetime.now(datetime.UTC)
-    headers = {"x-lancedb-min-timestamp": now.isoformat(timespec="microseconds")}
-    if version is not None:
-        headers["x-lancedb-min-version"] = str(version)
-    return headers
+Outcome = Result | Failure
 
 
 class Session:
@@ -93,27 +90,25 @@ class Session:
     ----------
     base : str
         ``https://host[:port]``, without a slash at the end.
-    dialect : Dialect
-        Has the path of the list of tables.
     key : Key
         The API key.
     options : ConnectionOptions
         Timeouts, retries, extra headers and certificates; ``verify=True`` lets the
         environment name a CA bundle.
+
+    Attributes
+    ----------
+    can : frozenset of str
+        What responses have shown that the server can do.
+    has_parts : bool
+        Whether a response has shown that the server has multipart writes.
     """
 
-    def __init__(
-        self,
-        base: str,
-        dialect: Dialect,
-        key: Key,
-        options: ConnectionOptions,
-    ) -> None:
+    def __init__(self, base: str, key: Key, options: ConnectionOptions) -> None:
         self.base = base
         self.timeouts = options.timeouts
         self.retries = options.retries
         self.verify = find_ca_bundle(options.verify, base)
-        self._dialect = dialect
         self._key = key
         self._headers = options.headers
         values = options.headers.values()
@@ -121,9 +116,8 @@ class Session:
         self._secrets = Secrets([key, *secrets])
         # (id of the process, its adapter)
         self._opened: tuple[int, Adapter] | None = None
-        # False until a response header shows it
-        self.takes_parts = False
-        self.is_embedded = False
+        self.can: frozenset[str] = frozenset()
+        self.has_parts = False
 
     def close(self) -> None:
         """Close all connections. The next request opens new ones."""
@@ -132,111 +126,11 @@ class Session:
         if opened is not None:
             opened[1].close()
 
-    def list_tables(
-        self, retries: int | None = None, before: Purpose = LIST
-    ) -> list[str]:
-        """List all tables, following pages.
-
-        ``before`` is the write that this check precedes; errors name its table.
-        """
-        purpose = Purpose("list", before.table, before.rows, before.exhausts_source)
-        headers = fresh_headers() if self._dialect.describe else {}
-        deadline = time.monotonic() + self.timeouts.read
-        first = self._dialect.tables
-        separator = "&" if "?" in first else "?"
-        path = first
-        names: list[str] = []
-        tokens: set[str] = set()
-        while True:
-            request = Request(purpose, path, parse_table_names, "GET", headers=headers)
-            result = self.send(request, retries)
-            page, token = result.value
-            names += page
-            if token is None:
-                return names
-            problem = ""
-            if token in tokens:
-                problem = "the service returned the same page_token twice; report this to its operator"
-            tokens.add(token)
-            if time.monotonic() > deadline:
-                problem = f"{len(tokens):,} pages took the whole read timeout, {self.timeouts.read:g} s; increase the timeout"
-            if problem:
-                text = f"could not list tables: {problem}"
-                facts = {"status": 200, "request_id": result.request_id, "attempts": 1}
-                raise purpose.error(Failure(errors.ResponseError, text, facts))
-            path = f"{first}{separator}page_token={token}"
-
-    def send(self, request: Request, retries: int | None = None) -> Result:
-        """Send a request, with retries if that is safe. Raise its error if it fails."""
-        outcome = self.try_send(request, retries)
-        if isinstance(outcome, Result):
-            return outcome
-        purpose = request.purpose
-        if purpose.exist_ok and outcome.kind is errors.TableExistsError:
-            listed = self._is_listed(purpose.table)
-            if listed:
-                return Result(None, request.id, 0, created=False)
-            outcome = reclassify_exists(outcome, purpose.table, listed)
-        raise self._error(outcome, purpose)
-
-    def try_send(self, request: Request, retries: int | None = None) -> Outcome:
-        """Send a request, with retries if that is safe. Return the outcome."""
+    def send(self, request: Request, retries: int | None = None) -> Outcome:
+        """Send a request, again if that is safe. Return the outcome."""
         if retries is None:
             retries = self.retries
         return retry(self._attempt, _may_repeat, request, retries, RETRY_DEADLINE)
-
-    def _error(self, failure: Failure, purpose: Purpose) -> errors.RemoteError:
-        """Make the exception, after checking the list or the server's dialect."""
-        status = failure.facts.get("status")
-        # a 404 about a table is a TableNotFoundError
-        is_other_404 = status == 404 and failure.kind is errors.ResponseError
-        lacks_endpoint = is_other_404 or status in (405, 406, 501)
-        if lacks_endpoint:
-            dialect = self._find_dialect()
-            if dialect:
-                hint = _OTHER_API, {"dialect": dialect}
-                return purpose.error(failure._replace(hint=hint))
-        advice = ""
-        if purpose.explain_outcome is not None:
-            advice = explain_safely(purpose.explain_outcome, failure)
-        elif failure.outcome_unknown:
-            advice = self._advise(failure, purpose)
-        if lacks_endpoint and not advice:
-            advice = "check the URL, or the database, region and domain"
-        return purpose.error(failure.with_advice(advice))
-
-    def _advise(self, failure: Failure, purpose: Purpose) -> str:
-        """Return the cure if the outcome is unknown."""
-        if purpose.is_read:
-            return ""
-        if purpose.operation == "drop":
-            return (
-                "wait until the service's time-out is over, then list the tables to see "
-                f"whether {purpose.table!r} exists"
-            )
-        if not purpose.writes_rows:
-            return "check the table's columns before sending the change again"
-        listed = self._is_listed(purpose.table)
-        failure.facts.update(listed=listed, listed_before=purpose.listed_before)
-        return describe_outcome(purpose, failure, listed)
-
-    def _is_listed(self, table: str | None) -> bool | None:
-        """Return whether a table is listed, or None if the list cannot be read."""
-        # must not mask the first failure
-        with contextlib.suppress(Exception):
-            return table in self.list_tables(retries=0)
-        return None
-
-    def _find_dialect(self) -> str | None:
-        """Return the dialect in which the server lists its tables, or None."""
-        with contextlib.suppress(Exception):
-            for name, other in DIALECTS.items():
-                if name == self._dialect.name:
-                    continue
-                request = Request(LIST, other.tables, parse_table_names, "GET")
-                if isinstance(self._attempt(request), Result):
-                    return name
-        return None
 
     def _attempt(self, request: Request) -> Outcome:
         """Make one attempt, and log it."""
@@ -280,7 +174,7 @@ class Session:
             request.on_sent,
             request.nbytes,
             timeout_per_read=request.query is not None,
-            is_part=request.multipart_step == "part",
+            is_part=request.step == "part",
             complete=request.body is None,
         )
 
@@ -333,57 +227,115 @@ class Session:
         if request.query and stream.status_code == 200 and upload.complete:
             return self._open_rows(request, stream)
         max_bytes = MAX_RESPONSE_BYTES
-        if request.purpose.is_read and stream.ok:
+        if request.kind == "read" and stream.ok:
             max_bytes = MAX_LIST_BYTES
         with stream:
-            response = read_response(stream, max_bytes)
-        value = interpret(request, upload, response, self._secrets)
-        if isinstance(value, Failure):
-            return value
+            response = _read_response(stream, max_bytes)
+        # what a read returned is shown only if it cannot be parsed
+        is_shown = request.kind != "read" or not stream.ok
+        ending = Ending(
+            "answered" if upload.complete else "early",
+            sent=upload.sent,
+            length=upload.length,
+            response=self._redact(response) if is_shown else response,
+            retry_after=_parse_retry_after(response),
+        )
+        failure = explain(request, ending, self.can)
+        if failure is not None:
+            return failure
+        try:
+            value = request.parse(response)
+        except ValueError as error:
+            problem = self._secrets.hide(str(error))
+            return explain_unreadable(request, self._redact(response), problem)
         return Result(value, request.id, upload.sent)
+
+    def _redact(self, response: Response) -> Response:
+        """Return a copy without secrets: a server may echo the key."""
+        headers = CaseInsensitiveDict[str]()
+        for name, value in response.headers.items():
+            headers[name] = self._secrets.hide(value)
+        text = self._secrets.hide(
+            response.body.decode(json.detect_encoding(response.body), "replace")
+        )
+        problem = self._secrets.hide(response.problem or "")
+        return Response(response.status, headers, text.encode(), problem or None)
 
     def _open_rows(self, request: Request, stream: requests.Response) -> Outcome:
         """Open a streamed response and read its first batch.
 
-        Later failures raise this request's errors.
+        Later failures raise the request's error.
         """
-        purpose = request.purpose
+        fail = request.fail or OSError
 
-        def fail(reason: str) -> errors.RemoteError:
-            text = self._secrets.hide(f"could not {purpose.action}: {reason}")
-            facts = {"request_id": request.id}
-            return purpose.error(Failure(errors.TransportError, text, facts))
+        def fail_safely(reason: str) -> Exception:
+            return fail(self._secrets.hide(reason))
 
         try:
-            return Result(Rows(stream, fail, request.query or {}), request.id, 0)
+            return Result(Rows(stream, fail_safely, request.query or {}), request.id, 0)
         except ValueError as error:
-            text = f"could not {purpose.action}: {error}; check the URL"
-            facts = {"status": stream.status_code}
-            return Failure(errors.ResponseError, self._secrets.hide(text), facts)
+            response = Response(stream.status_code, {}, b"")
+            problem = self._secrets.hide(str(error))
+            return explain_unreadable(request, response, problem)
 
     def _explain_no_response(
         self, request: Request, upload: Upload, error: BaseException
     ) -> Failure:
+        """Return the failure of an attempt that ended in an error."""
+        causes = list(_iter_causes(upload.cause or error))
         try:
-            proxy = select_proxy(self.base, get_environ_proxies(self.base)) or ""
-            # without user and password
-            proxy = proxy.rpartition("@")[2].rpartition("://")[2]
-            return explain_no_response(
-                request, upload, error, self.base, proxy, self._secrets
-            )
+            ending = self._find_ending(request, upload, causes)
         finally:
             # the frames form a cycle with the error, and keep the callers' data alive
-            for cause in iter_causes(error):
+            for cause in _iter_causes(error):
                 traceback.clear_frames(cause.__traceback__)
+        failure = explain(request, ending, self.can)
+        assert failure is not None  # noqa: S101  # nosec B101  # no response, no success
+        return failure
+
+    def _find_ending(
+        self, request: Request, upload: Upload, causes: list[BaseException]
+    ) -> Ending:
+        """Return how far a request without a response came."""
+        root = causes[-1]
+        reason = self._secrets.hide(str(root) or type(root).__name__)
+        reason = shorten(make_printable(reason), 200)
+        if upload.started:
+            how: How = "all sent" if upload.complete else "partly sent"
+            return Ending(how, reason, upload.sent, upload.length)
+        where = f"{self.base}: {reason}"
+        is_proxy = _contains(causes, *_BY_PROXY)
+        if is_proxy:
+            where = f"proxy {self._proxy()} for {where}"
+        if _contains(causes, ssl.SSLCertVerificationError):
+            return Ending("certificate", where)
+        if is_proxy:
+            return Ending(_find_how(reason), where)
+        if request.kind == "read" and not _contains(causes, *_NEVER_CONNECTED):
+            return Ending("all sent", f"no response from {self.base} ({reason})")
+        if any(words in reason for words in _NO_TLS):
+            return Ending("no TLS", where)
+        return Ending("unsent", where)
+
+    def _proxy(self) -> str:
+        """Return the proxy, without user and password."""
+        proxy = select_proxy(self.base, get_environ_proxies(self.base)) or ""
+        return proxy.rpartition("@")[2].rpartition("://")[2]
 
     def _note_server(self, stream: requests.Response) -> None:
-        """Detect an embedded service and multipart support from the headers."""
-        self.is_embedded = "x-rt-frames" in stream.headers
+        """Note what the headers say that the server can do.
+
+        What was seen is kept: a proxy's own responses have no such header.
+        """
+        can = stream.headers.get("x-rt-frames-can")
+        if can is not None:
+            self.can = frozenset(can.split())
+        elif "x-rt-frames" in stream.headers:
+            self.can = _CAN_UNREPORTED
         version = stream.headers.get("phalanx-version", "")
         match = re.match(r"(\d{1,9})\.(\d{1,9})\.", version)
         if match:
-            is_new = (int(match[1]), int(match[2])) >= (0, 4)
-            self.takes_parts = is_new and self._dialect.multipart_create is not None
+            self.has_parts = (int(match[1]), int(match[2])) >= (0, 4)
 
     def _proxies(self) -> dict[str, str]:
         """Return the environment's proxies, for https only.
@@ -441,14 +393,66 @@ def _log_retry(request: Request, failure: Failure, pause: float) -> None:
 
 
 def _may_repeat(failure: Failure, request: Request) -> bool:
-    if failure.kind is errors.ConnectError:
-        return REFUSED_BY_PROXY not in failure.text
-    if failure.kind is errors.RateLimited:
-        return request.replayable
-    is_part = request.multipart_step == "part" and request.replayable
-    if not is_part and not request.purpose.is_read:
-        return False
-    if failure.kind in (errors.TransportError, errors.UploadInterrupted):
-        return True
-    status = failure.facts.get("status", 0)
-    return status in (500, 502, 503, 504) or status // 100 == 2
+    is_replayable = failure.repeat == "again" and request.replayable
+    return failure.repeat == "always" or is_replayable
+
+
+def _read_response(response: requests.Response, max_bytes: int) -> Response:
+    """Read a body of at most ``max_bytes``. The connection has the deadline."""
+    body = bytearray()
+    problem = None
+    encoding = find_encoding(response.headers)
+    if encoding:
+        problem = f"it is encoded as {encoding!r:.40}"
+    try:
+        while problem is None:
+            piece = response.raw.read1(2**16, decode_content=False)
+            if not piece:
+                break
+            body += piece
+            if len(body) > max_bytes:
+                problem = f"it is longer than {max_bytes // 2**20} MiB"
+    except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        problem = f"it was interrupted ({type(error).__name__})"
+    return Response(
+        response.status_code, response.headers, bytes(body[:max_bytes]), problem
+    )
+
+
+def _parse_retry_after(response: Response) -> float | None:
+    """Return the seconds that the service asks to wait, or None."""
+    header = response.headers.get("Retry-After", "")
+    try:
+        return float(urllib3.Retry().parse_retry_after(header))
+    except (urllib3.exceptions.InvalidHeader, ValueError, TypeError, OverflowError):
+        return None
+
+
+def _find_how(reason: str) -> How:
+    """Return how a proxy failed."""
+    for words, how in _PROXY_WORDS:
+        if words in reason:
+            return how
+    return "proxy failed"
+
+
+def _iter_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Walk from an error to its cause through those of requests and urllib3."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = _find_cause(error)
+
+
+def _find_cause(error: BaseException) -> BaseException | None:
+    candidates = [getattr(error, "reason", None), *error.args]
+    candidates += [error.__cause__, error.__context__]
+    for candidate in candidates:
+        if isinstance(candidate, BaseException):
+            return candidate
+    return None
+
+
+def _contains(causes: list[BaseException], *kinds: type[BaseException]) -> bool:
+    return any(isinstance(cause, kinds) for cause in causes)

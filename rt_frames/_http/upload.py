@@ -15,8 +15,8 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-# bytes-like objects, in the order of sending
-Buffers = Iterable[Any]
+from rt_frames._protocol.calls import Buffers
+
 Piece = bytes | bytearray | memoryview
 
 # bytes of a piece at most; each must be sent within the write timeout

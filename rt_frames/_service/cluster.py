@@ -24,8 +24,8 @@ from rt_frames._frames.compression import CompressionPolicy
 from rt_frames._frames.from_dask import Partition
 from rt_frames._frames.ipc import IPCStream
 from rt_frames._http.arguments import is_loopback
-from rt_frames._http.multipart import Sent, send_parts
-from rt_frames._http.request import Failure
+from rt_frames._protocol.meanings import Failure
+from rt_frames._service.multipart import Sent, send_parts
 from rt_frames._service.service import Service
 from rt_frames._version import __version__
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rt_frames._frames.compression import Compression
-    from rt_frames._http.request import Request
+    from rt_frames._protocol.calls import Request
 
 log = logging.getLogger("rt_frames")
 
@@ -110,9 +110,8 @@ class ClusterStream:
         import dask
         from distributed import as_completed
 
-        # without the callables, which cannot be pickled
-        purpose = request.purpose._replace(explain_outcome=None)
-        picklable = dataclasses.replace(request, purpose=purpose, on_sent=None)
+        # without the callable, which cannot be pickled
+        picklable = dataclasses.replace(request, on_sent=None)
         self.rows = 0
         sent = 0
         with _begin(self._client) as write_id:
@@ -129,8 +128,8 @@ class ClusterStream:
                     self.rows += rows
                     sent += nbytes
                     if failure is not None:
-                        advice = "this happened on a worker of the cluster"
-                        return sent, failure.with_advice(advice)
+                        text = f"{failure.text}, on a worker of the cluster"
+                        return sent, dataclasses.replace(failure, text=text)
                     if request.on_sent is not None:
                         request.on_sent(sent)
             finally:
@@ -157,7 +156,7 @@ def find_cluster(
         return None
     if not service.takes_parts:
         # the response shows the server's version
-        service.session.list_tables()
+        service.list_tables()
     if not service.takes_parts:
         return None
     return ClusterStream(Job(service, options, compression), client, data)
@@ -225,7 +224,7 @@ def _send_partition(
             f"table {request.purpose.table!r}: a worker was lost while it sent "
             f"partition {number}"
         )
-        return 0, 0, Failure(errors.UploadInterrupted, text, {"bytes_sent": 0})
+        return 0, 0, Failure(errors.UploadInterrupted, text, repeat="anew")
     source = open_source(Partition(frame, number, schema), **job.options)
     policy = CompressionPolicy(
         job.compression, job.service.link, is_loopback=job.service.is_loopback

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rt_frames._http.arguments import ConnectionOptions, Key
-from rt_frames._http.dialects import FOLDER
+from rt_frames._protocol.operations import FOLDER
 from rt_frames._service.service import Service
 from rt_frames._text import show_value
 

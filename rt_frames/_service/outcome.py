@@ -1,23 +1,27 @@
-"""Explain a write whose outcome is unknown, for its error.
+"""Explain a failed request: the sentence of its error, and what became of the table.
 
-Each function describes the table once, and returns text that ends with a cure.
+`make_error` writes the sentence. The other functions look at the table once, if the
+outcome is unknown, and return what they found, with a cure.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+import dataclasses
+from typing import TYPE_CHECKING, Protocol
 
 from rt_frames import errors
+from rt_frames._protocol.meanings import Explanation, Failure
 from rt_frames._text import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rt_frames._http.multipart import MultipartUpload
-    from rt_frames._http.request import Failure
-    from rt_frames._service.service import Description, Service
+    import pyarrow as pa
 
-_REFUSED = (errors.ConflictError, errors.BadRequest, errors.AuthenticationError)
+    from rt_frames._protocol.calls import Purpose
+    from rt_frames._protocol.responses import Description
+
 OUTCOME_UNKNOWN = "the outcome is unknown"
 MAY_TAKE_EFFECT = "the write may still take effect"
 CHECK_AGAIN = (
@@ -26,86 +30,211 @@ CHECK_AGAIN = (
 )
 _SAFE = "it is safe to send again"
 _CHECK_ROWS = "check the table's rows before sending again"
+_NOT_CHECKED = Explanation(
+    "the table could not be checked", "check it before sending again"
+)
+_EXHAUSTED = (
+    "this reader or iterator is exhausted: create a new one before you send it again"
+)
+
+
+class Tables(Protocol):
+    """What an explanation asks of a service."""
+
+    @property
+    def can(self) -> frozenset[str]: ...
+
+    def describe(self, name: str) -> Description: ...
+
+    def count(
+        self, name: str, where: None = None, version: int | None = None
+    ) -> int: ...
+
+    def is_listed(self, name: str | None) -> bool | None: ...
+
+
+def make_error(failure: Failure, purpose: Purpose) -> errors.RemoteError:
+    """Make the exception of a failure, whose text ends with what to do."""
+    cure = purpose.cures.get(failure.error, failure.cure)
+    sentences = [failure.text, failure.state, failure.found, cure]
+    # a second call would store only the remaining rows
+    if purpose.exhausts_source:
+        sentences.append(_EXHAUSTED)
+    return failure.error(
+        "; ".join(filter(None, sentences)),
+        table=purpose.table,
+        rows=purpose.rows,
+        **failure.facts,
+    )
+
+
+def explained(failure: Failure, explain: Callable[[Failure], Explanation]) -> Failure:
+    """Add what a look at the table shows. A second error must not mask the first."""
+    explanation = _NOT_CHECKED
+    with contextlib.suppress(Exception):
+        explanation = explain(failure)
+    cure = explanation.cure or failure.cure
+    return dataclasses.replace(failure, found=explanation.found, cure=cure)
+
+
+def explain_by_list(service: Tables, purpose: Purpose, failure: Failure) -> Failure:
+    """Explain a create or replace of unknown outcome by the list of tables."""
+    listed = service.is_listed(purpose.table)
+    failure.facts.update(listed=listed, listed_before=purpose.listed_before)
+    found, cure = _describe_list(purpose, failure, listed)
+    return dataclasses.replace(failure, found=found, cure=cure)
+
+
+def _describe_list(
+    purpose: Purpose, failure: Failure, listed: bool | None
+) -> Explanation:
+    table = f"table {purpose.table!r}"
+    if purpose.operation.name == "replace" and listed is not False:
+        return Explanation(
+            f"{table} may hold the old rows or the new ones",
+            "check it, or replace it again",
+        )
+    if listed is None:
+        return Explanation(
+            f"the tables could not be listed, so {table} may exist",
+            "check before sending again",
+        )
+    if listed:
+        before = "but may have existed before"
+        if purpose.listed_before is False:
+            before = "and was not before"
+        return Explanation(
+            f"{table} is listed now, {before}",
+            "check that it is complete before you go on",
+        )
+    if failure.error is errors.UploadInterrupted:
+        return Explanation(f"{table} is not listed", _SAFE)
+    return Explanation(f"{table} is not listed yet", "check before sending again")
+
+
+def reclassify_exists(
+    failure: Failure, table: str | None, listed: bool | None
+) -> Failure:
+    """Reclassify "already exists" when the list does not show the table."""
+    if listed is None:
+        found = f"the tables could not be listed, so table {table!r} may exist"
+    else:
+        found = f"table {table!r} is not listed, so something else is in the way"
+    is_conflict = failure.facts["status"] == 409
+    error = errors.ConflictError if is_conflict else errors.BadRequest
+    return dataclasses.replace(failure, error=error, found=found)
 
 
 def explain_append(
-    service: Service, name: str, before: Description, failure: Failure
-) -> str:
+    service: Tables, name: str, before: Description, failure: Failure
+) -> Explanation:
     """Explain the outcome of an append in one request."""
-    if not failure.outcome_unknown:
-        return ""
     if_unchanged = CHECK_AGAIN
     # a truncated body never takes effect
-    if failure.kind is errors.UploadInterrupted:
+    if failure.error is errors.UploadInterrupted:
         if_unchanged = _SAFE
     return _compare_versions(service, name, before, if_unchanged, _CHECK_ROWS)
 
 
 def explain_upsert(
-    service: Service, name: str, before: Description, failure: Failure
-) -> str:
+    service: Tables, name: str, before: Description, failure: Failure
+) -> Explanation:
     """Explain the outcome of an upsert.
 
     An embedded service runs two upserts one after the other. On other servers, two
     simultaneous upserts with the same new key both insert it.
     """
-    if not failure.outcome_unknown:
-        return ""
     if_unchanged = f"{MAY_TAKE_EFFECT}: wait for the service's timeout, then send again"
-    if service.is_embedded or failure.kind is errors.UploadInterrupted:
+    if "keys" in service.can or failure.error is errors.UploadInterrupted:
         if_unchanged = _SAFE
     if_changed = f"{_SAFE}, which updates the rows with the same keys"
     return _compare_versions(service, name, before, if_unchanged, if_changed)
 
 
-def explain_multipart(
-    service: Service,
+def explain_commit(
+    service: Tables,
     name: str,
-    upload: MultipartUpload,
     before: Description,
-    clean_up: Callable[[], str],
-    failure: Failure,
     *,
     if_unchanged: str = CHECK_AGAIN,
     if_changed: str = _CHECK_ROWS,
-) -> str:
-    """Explain the outcome of a multipart write. Clean up if no commit started."""
-    if not upload.commit_started or failure.kind in _REFUSED:
-        return clean_up()
+) -> Explanation:
+    """Explain a multipart write whose commit may have been carried out."""
     try:
         return _compare_versions(service, name, before, if_unchanged, if_changed)
     except errors.RemoteError:
-        return f"the outcome could not be checked; {if_unchanged}"
+        return Explanation("the outcome could not be checked", if_unchanged)
 
 
 def _compare_versions(
-    service: Service,
+    service: Tables,
     name: str,
     before: Description,
     if_unchanged: str,
     if_changed: str,
-) -> str:
-    """Compare version and number of rows, before and now, and append a cure.
+) -> Explanation:
+    """Compare version and number of rows, before and now.
 
     The cure is ``if_unchanged`` if the table is unchanged so far, or if its version is
     not reported; otherwise it is ``if_changed``.
     """
     try:
-        _, version = service.describe(name)
+        version = service.describe(name).version
         rows = service.count(name, version=version)
     except errors.TableNotFoundError:
-        return f"table {name!r} no longer exists, so nothing was stored"
+        return Explanation(f"table {name!r} no longer exists, so nothing was stored")
     now = count(rows, "row")
     if None in (before.version, version):
-        return (
-            f"the service reports no version; the table has {now} now; {if_unchanged}"
-        )
+        found = f"the service reports no version; the table has {now} now"
+        return Explanation(found, if_unchanged)
     rows_before = service.count(name, version=before.version)
     if version == before.version and rows == rows_before:
-        return (
-            f"so far the table is unchanged (version {version}, {now}); {if_unchanged}"
-        )
-    return (
+        found = f"so far the table is unchanged (version {version}, {now})"
+        return Explanation(found, if_unchanged)
+    found = (
         f"before: version {before.version}, {count(rows_before, 'row')}; "
-        f"now: version {version}, {now}; {if_changed}"
+        f"now: version {version}, {now}"
     )
+    return Explanation(found, if_changed)
+
+
+class ChangeOutcome:
+    """Explains a change of a table, in one commit, whose outcome is unknown.
+
+    Parameters
+    ----------
+    service : Service
+        The service of the table.
+    name : str
+        The table's name.
+    before : int or None
+        The table's version before the change.
+    cure : str
+        What to do.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema or None
+        The table's schema after an unknown outcome.
+    """
+
+    def __init__(
+        self, service: Tables, name: str, before: int | None, cure: str
+    ) -> None:
+        self._service = service
+        self._name = name
+        self._before = before
+        self._cure = cure
+        self.schema: pa.Schema | None = None
+
+    def explain(self, failure: Failure) -> Explanation:  # noqa: ARG002  # as all explanations
+        """Describe the table; return its versions before and now, and the cure."""
+        try:
+            self.schema, version = self._service.describe(self._name)
+        except errors.TableNotFoundError:
+            return Explanation(f"table {self._name!r} no longer exists")
+        if None in (self._before, version):
+            return Explanation("the service reports no version", self._cure)
+        return Explanation(
+            f"before: version {self._before}; now: version {version}", self._cure
+        )

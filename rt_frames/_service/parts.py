@@ -12,30 +12,32 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rt_frames import errors
 from rt_frames._frames.compression import CompressionPolicy
-from rt_frames._frames.ipc import MIME, IPCStream
-from rt_frames._http.multipart import MultipartUpload, Sent, send_parts
-from rt_frames._http.request import Failure, Request, Result
-from rt_frames._http.response import parse_version
+from rt_frames._frames.ipc import IPCStream
+from rt_frames._protocol.calls import ARROW_STREAM, Request, Result
+from rt_frames._protocol.meanings import Explanation, Failure
+from rt_frames._protocol.operations import CREATE
+from rt_frames._protocol.responses import Description, parse_version
 from rt_frames._service.cluster import ClusterStream
+from rt_frames._service.multipart import MultipartUpload, Sent, send_parts
 from rt_frames._service.outcome import (
     CHECK_AGAIN,
     MAY_TAKE_EFFECT,
     OUTCOME_UNKNOWN,
-    explain_multipart,
+    explain_commit,
 )
-from rt_frames._service.service import Description, Service
+from rt_frames._service.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rt_frames._frames.source import Source
-    from rt_frames._http.response import Response
+    from rt_frames._protocol.responses import Response
 
 log = logging.getLogger("rt_frames")
 
 # seconds; the write has failed, and its error should not wait long
 CLEAN_UP_SECONDS = 10.0
-_NOTHING_STORED = "nothing was stored"
+_NOTHING_STORED = Explanation("nothing was stored")
 _DROP_LATE = (
     "wait for the service's timeout, drop table {!r} if it is empty, and send again"
 )
@@ -65,9 +67,9 @@ def send_in_parts(
     """
     purpose = request.purpose
     created = None
-    if purpose.operation == "create" or purpose.listed_before is False:
+    if purpose.operation == CREATE or purpose.listed_before is False:
         created = _create_empty(service, request, source, if_exists)
-        if created is None and purpose.operation == "create":
+        if created is None and purpose.operation == CREATE:
             return Result(None, "", 0, created=False)
     if isinstance(stream, ClusterStream):
         send: Callable[..., Sent] = stream.send
@@ -101,7 +103,8 @@ class _PartsWrite:
         self._upload = MultipartUpload(
             service.session, request, service.dialect, send, etag
         )
-        self._state_after_failure = ""
+        self._is_explained = False
+        self._state_after_failure: Explanation | None = None
 
     def run(self) -> Result:
         """Send all parts and commit them."""
@@ -112,34 +115,35 @@ class _PartsWrite:
             self._add_note(error)
             raise
 
-    def _explain_outcome(self, failure: Failure) -> str:
-        return explain_multipart(
+    def _explain_outcome(self, failure: Failure) -> Explanation:
+        self._is_explained = True
+        if failure.acted == "no":
+            return self._clean_up()
+        return explain_commit(
             self._service,
             self._name,
-            self._upload,
             self._before,
-            self._clean_up,
-            failure,
             if_unchanged=self._if_unchanged,
         )
 
     def _add_note(self, error: BaseException) -> None:
         """Add the state of the table to an error that does not report it."""
-        if self._upload.commit_started:
-            note = (
-                f"{OUTCOME_UNKNOWN}, as the commit has started; check the table's rows "
-                "before sending again"
-            )
-            is_reported = isinstance(error, errors.RemoteError)
-        else:
-            note = self._clean_up()
-            is_reported = note == _NOTHING_STORED or note in str(error)
-        if not is_reported:
-            error.add_note(f"table {self._name!r}: {note}")
+        if self._is_explained:
+            return
+        note = (
+            f"{OUTCOME_UNKNOWN}, as the commit has started; check the table's rows "
+            "before sending again"
+        )
+        if not self._upload.commit_started:
+            state = self._clean_up()
+            if state == _NOTHING_STORED:
+                return
+            note = f"{state.found}; {state.cure}"
+        error.add_note(f"table {self._name!r}: {note}")
 
-    def _clean_up(self) -> str:
+    def _clean_up(self) -> Explanation:
         """Drop the empty table, once. Return the table's state, with a cure if any."""
-        if not self._state_after_failure:
+        if self._state_after_failure is None:
             self._state_after_failure = _drop_empty(
                 self._service, self._name, self._upload, self._created
             )
@@ -153,7 +157,7 @@ def _create_empty(
     name = str(request.purpose.table)
     create = _empty_request(service, request, source)
     try:
-        result = service.session.send(create)
+        result = service.send(create, functools.partial(_explain_create, name))
     except errors.TableExistsError as error:
         if if_exists == "fail" and create.purpose.listed_before is False:
             text = (
@@ -187,27 +191,24 @@ def _empty_request(service: Service, request: Request, source: Source) -> Reques
     """Return the request that creates a table with the columns of a write."""
     name = str(request.purpose.table)
     empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
-    purpose = request.purpose._replace(
-        operation="create",
-        explain_outcome=functools.partial(_explain_create, name),
-    )
+    purpose = request.purpose._replace(operation=CREATE)
     return Request(
         purpose,
-        service.dialect.path("create", name),
+        service.dialect.path(CREATE, name),
         _parse_created,
-        content_type=MIME,
+        content_type=ARROW_STREAM,
         body=empty,
         length=empty.length,
         replayable=request.replayable,
-        multipart_step="empty",
+        step="empty",
     )
 
 
-def _explain_create(name: str, failure: Failure) -> str:
-    if not failure.outcome_unknown:
-        return ""
-    advice = _DROP_LATE.format(name)
-    return f"no row was sent, but the service may still create the table: {advice}"
+def _explain_create(name: str, failure: Failure) -> Explanation:  # noqa: ARG001  # as all explanations
+    return Explanation(
+        "no row was sent, but the service may still create the table",
+        _DROP_LATE.format(name),
+    )
 
 
 def name_blocked(error: errors.TableExistsError, name: str) -> errors.ConflictError:
@@ -232,20 +233,21 @@ def _exists(service: Service, name: str) -> bool | None:
 
 def _drop_empty(
     service: Service, name: str, upload: MultipartUpload, created: _NewTable | None
-) -> str:
+) -> Explanation:
     """Drop the empty table unless somebody changed it. Return the table's state."""
     if created is None:
         return _NOTHING_STORED
+    may_exist = Explanation(_NOTHING_STORED.found, _EMPTY_LEFT.format(name))
     known = created.table.version
     try:
         version = service.describe(name, max_timeout=CLEAN_UP_SECONDS).version
         if None in (version, known):
-            return f"{_NOTHING_STORED}; {_EMPTY_LEFT.format(name)}"
+            return may_exist
         rows = service.count(name, version=version, max_timeout=CLEAN_UP_SECONDS)
         if version != known or rows:
-            return (
-                f"{_NOTHING_STORED}; somebody else changed table {name!r}, so it was "
-                "not dropped"
+            return Explanation(
+                f"{_NOTHING_STORED.found}; somebody else changed table {name!r}, so it "
+                "was not dropped"
             )
         if not upload.commit_started:
             service.drop(name, etag=created.etag, max_timeout=CLEAN_UP_SECONDS)
@@ -255,7 +257,7 @@ def _drop_empty(
     except Exception:
         # must not mask why the write failed
         log.debug("table %s could not be dropped again", name, exc_info=True)
-    return f"{_NOTHING_STORED}; {_EMPTY_LEFT.format(name)}"
+    return may_exist
 
 
 def _parse_created(response: Response) -> tuple[int | None, str | None]:

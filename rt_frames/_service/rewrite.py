@@ -13,15 +13,17 @@ import pyarrow as pa
 from rt_frames import errors
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import CompressionPolicy
-from rt_frames._frames.ipc import MIME, IPCStream
+from rt_frames._frames.ipc import IPCStream
 from rt_frames._frames.rewrite import altered_schema, with_metadata_of, with_schema
-from rt_frames._http.multipart import MultipartUpload, Sent, send_parts
-from rt_frames._http.request import Failure, Purpose, Request, Result
-from rt_frames._http.response import parse_version
+from rt_frames._protocol.calls import ARROW_STREAM, Purpose, Request, Result
+from rt_frames._protocol.meanings import Explanation, Failure
+from rt_frames._protocol.operations import ALTER, BEGIN_PARTS
+from rt_frames._protocol.responses import Description, parse_version
 from rt_frames._schema.casts import INSTEAD
 from rt_frames._schema.data_type import map_types, storage
-from rt_frames._service.outcome import explain_multipart
-from rt_frames._service.service import Description, Service
+from rt_frames._service.multipart import MultipartUpload, Sent, send_parts
+from rt_frames._service.outcome import explain_commit
+from rt_frames._service.service import Service
 from rt_frames._service.write import WriteResult
 from rt_frames._text import Message, count
 
@@ -42,8 +44,8 @@ def rewrite(
     It fails if somebody else writes meanwhile: the upload is created before the table
     is described and read, so that the service can check for later changes.
     """
-    service.dialect.path("multipart_create", name)
-    if schema is None or not service.can_rewrite:
+    service.dialect.path(BEGIN_PARTS, name)
+    if schema is None or not service.has_parts:
         raise ValueError(
             f"rewrite: the service of table {name!r} does not report that it supports "
             "multipart writes; nothing was changed"
@@ -87,20 +89,16 @@ class _Rewriting:
     def run(self) -> Result:
         """Read and replace all rows. The result's value is the new version."""
         service = self._service
-        purpose = Purpose("alter", self._name)
-        request = Request(purpose, "", parse_version, content_type=MIME)
+        purpose = Purpose(ALTER, self._name)
+        request = Request(purpose, "", parse_version, content_type=ARROW_STREAM)
         upload = MultipartUpload(service.session, request, service.dialect, self._send)
-        return upload.run(functools.partial(self._explain_outcome, upload))
+        return upload.run(self._explain_outcome)
 
-    def _explain_outcome(self, upload: MultipartUpload, failure: Failure) -> str:
-        return explain_multipart(
-            self._service,
-            self._name,
-            upload,
-            self._before,
-            lambda: "nothing was changed",
-            failure,
-            if_changed=_CHECK_COLUMNS,
+    def _explain_outcome(self, failure: Failure) -> Explanation:
+        if failure.acted == "no":
+            return Explanation("nothing was changed")
+        return explain_commit(
+            self._service, self._name, self._before, if_changed=_CHECK_COLUMNS
         )
 
     def _send(self, request: Request) -> Sent:
@@ -126,7 +124,7 @@ class _Rewriting:
             source.close()
         self.rows = stream.rows
         # an embedded service checks this itself at the commit
-        if failure is None and not service.is_embedded:
+        if failure is None and "complete-checks-version" not in service.can:
             self._check(service.describe(self._name), newest)
         return sent, failure
 
@@ -164,11 +162,11 @@ def _stored(schema: pa.Schema | None) -> list[pa.Field]:
 
 def offer_rewrite(service: Service, name: str) -> Message:
     """Return the cure for a cast that the engine refuses."""
-    if not service.dialect.multipart_create:
+    if not service.dialect.has(BEGIN_PARTS):
         return Message(
             f"the service can neither read rows nor replace a table, so {INSTEAD}"
         )
-    if not service.can_rewrite:
+    if not service.has_parts:
         return Message(
             "the service does not support multipart writes, which a rewrite needs, so "
             f"{INSTEAD}"

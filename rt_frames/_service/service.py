@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import datetime
 import hmac
-import json
 import logging
 import math
 import os
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from rt_frames import errors
 from rt_frames._frames.compression import LinkMemory
-from rt_frames._frames.ipc import MIME
 from rt_frames._http.arguments import (
     ConnectionOptions,
     Key,
@@ -23,48 +21,65 @@ from rt_frames._http.arguments import (
     is_loopback,
     parse_base_url,
 )
-from rt_frames._http.dialects import UNDOCUMENTED, Dialect
-from rt_frames._http.request import JSON, NO_HINTS, Hints, Purpose, Request, Result
-from rt_frames._http.response import (
-    parse_count,
-    parse_deleted,
-    parse_indices,
-    parse_no_rows,
-    parse_schema,
-    parse_version,
+from rt_frames._http.session import Outcome, Session
+from rt_frames._names import check_table_name
+from rt_frames._protocol import operations
+from rt_frames._protocol.calls import (
+    ARROW_STREAM,
+    JSON,
+    NO_CURES,
+    Cures,
+    Purpose,
+    Request,
+    Result,
+    add_columns_body,
+    count_body,
+    describe_body,
+    json_body,
+    query,
 )
-from rt_frames._http.rows import Rows, query
-from rt_frames._http.session import Session, fresh_headers
-from rt_frames._http.where import (
+from rt_frames._protocol.conditions import (
     UNITS,
     bind_optional,
     bind_where,
     finest_unit,
     names_column,
 )
-from rt_frames._names import check_table_name, duplicates
-from rt_frames._schema.data_type import iter_fields, map_types, storage, to_schema
-from rt_frames._text import list_names
+from rt_frames._protocol.meanings import Failure
+from rt_frames._protocol.operations import DIALECTS, LIST, Dialect, Operation
+from rt_frames._protocol.responses import (
+    Description,
+    parse_count,
+    parse_deleted,
+    parse_description,
+    parse_indices,
+    parse_no_rows,
+    parse_table_names,
+    parse_version,
+)
+from rt_frames._schema.data_type import iter_fields, map_types, storage
+from rt_frames._service.outcome import (
+    ChangeOutcome,
+    explain_by_list,
+    explained,
+    make_error,
+    reclassify_exists,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rt_frames._http.request import Failure
-    from rt_frames._http.response import Response
-    from rt_frames.errors import Operation
+    import pyarrow as pa
+
+    from rt_frames._http.rows import Rows
+    from rt_frames._protocol.meanings import Explanation
+    from rt_frames._protocol.responses import Response
 
 log = logging.getLogger("rt_frames")
 
 _RUN_AGAIN = "run the same call again for the missing changes"
 # statuses for a path, method or content type that a server does not know
 _NO_SUCH_OPERATION = (404, 405, 406, 415, 501)
-
-
-class Description(NamedTuple):
-    """A table's columns and version; None if the service does not report them."""
-
-    schema: pa.Schema | None
-    version: int | None
 
 
 class Service:
@@ -88,7 +103,7 @@ class Service:
         self._key = key
         self.is_loopback = is_loopback(base)
         self.link: LinkMemory | None = LinkMemory()
-        self._session = Session(base, dialect, key, options)
+        self._session = Session(base, key, options)
         # (salt, fingerprint) of the key, which replace it in pickles
         self._proof: tuple[bytes, bytes] | None = None
         # set if this service was unpickled without its key
@@ -149,25 +164,117 @@ class Service:
 
         False for a folder, and until a response has shown the server's version.
         """
-        return self._session.takes_parts and self.dialect.part_bytes is not None
+        return self.has_parts and self.dialect.part_bytes is not None
 
     @property
-    def is_embedded(self) -> bool:
-        """Whether the server is known to be an embedded service.
-
-        An embedded service checks that nobody else writes during a rewrite.
-        """
-        return self._session.is_embedded
+    def has_parts(self) -> bool:
+        """Whether a response has shown that the server has multipart writes."""
+        return self._session.has_parts and self.dialect.has(operations.BEGIN_PARTS)
 
     @property
-    def can_rewrite(self) -> bool:
-        """Whether the server is known to support multipart writes."""
-        return self._session.takes_parts
+    def can(self) -> frozenset[str]:
+        """What responses have shown that the server can do."""
+        return self._session.can
 
     def check_name(self, name: Any) -> None:
         """Raise if the name is not a valid table name."""
         check_table_name(name)
         self.dialect.check_name(name)
+
+    def send(
+        self,
+        request: Request,
+        explain: Callable[[Failure], Explanation] | None = None,
+    ) -> Result:
+        """Send a request. Raise its error if it fails.
+
+        ``explain`` looks at the table if the outcome is unknown.
+        """
+        return self._result(request, self.session.send(request), explain)
+
+    def _result(
+        self,
+        request: Request,
+        outcome: Outcome,
+        explain: Callable[[Failure], Explanation] | None = None,
+    ) -> Result:
+        """Return the result of a request, or raise its error."""
+        if isinstance(outcome, Result):
+            return outcome
+        failure = outcome
+        purpose = request.purpose
+        if purpose.exist_ok and failure.error is errors.TableExistsError:
+            listed = self.is_listed(purpose.table)
+            if listed:
+                return Result(None, request.id, 0, created=False)
+            failure = reclassify_exists(failure, purpose.table, listed)
+        elif failure.acted == "maybe" and explain is not None:
+            failure = explained(failure, explain)
+        elif failure.acted == "maybe" and request.kind == "rows":
+            failure = explain_by_list(self, purpose, failure)
+        elif _lacks_endpoint(failure):
+            failure = self._name_dialect(failure)
+        raise make_error(failure, purpose)
+
+    def list_tables(
+        self, before: Purpose | None = None, retries: int | None = None
+    ) -> list[str]:
+        """List all tables, following pages.
+
+        ``before`` is the write that this check precedes; errors name its table.
+        """
+        purpose = Purpose(LIST)
+        if before is not None:
+            purpose = before._replace(operation=LIST, exist_ok=False, cures=NO_CURES)
+        headers = fresh_headers() if self.dialect.has(operations.DESCRIBE) else {}
+        deadline = time.monotonic() + self._options.timeouts.read
+        first = self.dialect.path(LIST)
+        separator = "&" if "?" in first else "?"
+        path = first
+        names: list[str] = []
+        tokens: set[str] = set()
+        while True:
+            request = Request(purpose, path, parse_table_names, "GET", headers=headers)
+            result = self._result(request, self.session.send(request, retries))
+            page, token = result.value
+            names += page
+            if token is None:
+                return names
+            problem = ""
+            if token in tokens:
+                problem = "the service returned the same page_token twice; report this to its operator"
+            tokens.add(token)
+            if time.monotonic() > deadline:
+                seconds = self._options.timeouts.read
+                problem = f"{len(tokens):,} pages took the whole read timeout, {seconds:g} s; increase the timeout"
+            if problem:
+                text = f"could not list tables: {problem}"
+                facts = {"status": 200, "request_id": result.request_id, "attempts": 1}
+                failure = Failure(errors.ResponseError, text, facts=facts)
+                raise make_error(failure, purpose)
+            path = f"{first}{separator}page_token={token}"
+
+    def is_listed(self, name: str | None) -> bool | None:
+        """Return whether a table is listed, or None if the list cannot be read."""
+        # must not mask the first failure
+        with contextlib.suppress(Exception):
+            return name in self.list_tables(retries=0)
+        return None
+
+    def _name_dialect(self, failure: Failure) -> Failure:
+        """Offer the dialect in which the server lists its tables, if any."""
+        for name, other in DIALECTS.items():
+            if name == self.dialect.name:
+                continue
+            request = Request(Purpose(LIST), other.path(LIST), parse_table_names, "GET")
+            with contextlib.suppress(Exception):
+                if isinstance(self.session.send(request, retries=0), Result):
+                    cure = (
+                        "this server offers another API; connect with "
+                        f'dialect="{name}", or check the URL'
+                    )
+                    return dataclasses.replace(failure, cure=cure)
+        return failure
 
     def send_json(
         self,
@@ -176,13 +283,13 @@ class Service:
         content: Any,
         parse: Callable[[Response], Any],
         *,
-        hints: Hints = NO_HINTS,
+        cures: Cures = NO_CURES,
         **options: Any,
     ) -> Result:
         """Make a JSON request about a table."""
-        purpose = Purpose(operation, name, hints=hints)
-        body = json.dumps(content, allow_nan=False).encode()
-        return self.session.send(self._request(purpose, parse, body, **options))
+        purpose = Purpose(operation, name, cures=cures)
+        body = json_body(content)
+        return self.send(self._request(purpose, parse, body, **options))
 
     def _request(
         self,
@@ -208,17 +315,13 @@ class Service:
 
         The response is at least of version ``since``.
         """
-        if self.dialect.describe is None:
+        if not self.dialect.has(operations.DESCRIBE):
             return Description(None, None)
-        # otherwise some servers omit the schema
-        content: dict[str, Any] = {"load_detailed_metadata": True}
-        if version is not None:
-            content["version"] = version
         description: Description = self._read(
-            "describe",
+            operations.DESCRIBE,
             name,
-            content,
-            _parse_description,
+            describe_body(version),
+            parse_description,
             since=since,
             max_timeout=max_timeout,
         )
@@ -228,8 +331,20 @@ class Service:
         self, name: str, content: Mapping[str, Any], *, since: int | None = None
     ) -> Rows:
         """Make a query. Its rows are read lazily."""
+        purpose = Purpose(operations.QUERY, name)
+
+        def fail(reason: str) -> errors.RemoteError:
+            text = f"could not read table {name!r}: {reason}"
+            return make_error(Failure(errors.TransportError, text), purpose)
+
         rows: Rows = self._read(
-            "query", name, content, parse_no_rows, since=since, query=content
+            operations.QUERY,
+            name,
+            content,
+            parse_no_rows,
+            since=since,
+            query=content,
+            fail=fail,
         )
         return rows
 
@@ -275,15 +390,12 @@ class Service:
         max_timeout: float = math.inf,
     ) -> int:
         """Count rows."""
-        content: dict[str, Any] = {"version": version}
         condition = bind_optional(where, params)
         self.check_moments(name, where, params, version=version, since=since)
-        if condition is not None:
-            content["predicate"] = condition
         number: int = self._read(
-            "count_rows",
+            operations.COUNT,
             name,
-            content,
+            count_body(version, condition),
             parse_count,
             since=since,
             max_timeout=max_timeout,
@@ -294,7 +406,9 @@ class Service:
         """List a table's indices. Empty if the service cannot list them."""
         indices: list[str] = []
         try:
-            indices = self._read("indices", name, {"version": None}, parse_indices)
+            indices = self._read(
+                operations.INDICES, name, {"version": None}, parse_indices
+            )
         except errors.ResponseError as error:
             if error.status not in _NO_SUCH_OPERATION:
                 raise
@@ -334,18 +448,14 @@ class Service:
 
         After an unknown outcome, a table that has all the columns is a success.
         """
-        sink = pa.BufferOutputStream()
-        # the schema without a batch
-        pa.ipc.new_stream(sink, columns).close()
-        body = sink.getvalue().to_pybytes()
         added = _stored_types(columns)
         return self._change(
-            "add_columns",
+            operations.ADD_COLUMNS,
             name,
-            body,
+            add_columns_body(columns),
             parse_version,
             _RUN_AGAIN,
-            content_type=MIME,
+            content_type=ARROW_STREAM,
             before=before,
             is_done=lambda schema: added.items() <= _stored_types(schema).items(),
             exhausts_source=exhausts_source,
@@ -356,11 +466,10 @@ class Service:
 
         After an unknown outcome, a table that has none of the columns is a success.
         """
-        body = json.dumps({"columns": [*columns]}).encode()
         return self._change(
-            "drop_columns",
+            operations.DROP_COLUMNS,
             name,
-            body,
+            json_body({"columns": [*columns]}),
             parse_version,
             _RUN_AGAIN,
             is_done=lambda schema: set(columns).isdisjoint(schema.names),
@@ -375,8 +484,8 @@ class Service:
         )
         condition = bind_where(where, params)
         self.check_moments(name, where, params)
-        body = json.dumps({"predicate": condition}).encode()
-        result = self._change("delete", name, body, parse_deleted, advice)
+        body = json_body({"predicate": condition})
+        result = self._change(operations.DELETE, name, body, parse_deleted, advice)
         version, rows = result.value
         number = "an unknown number of" if rows is None else f"{rows:,}"
         log.info("deleted %s rows of table %s, %s", number, name, result.request_id)
@@ -384,9 +493,16 @@ class Service:
 
     def restore(self, name: str, version: int) -> Result:
         """Make an old version the newest. The result's value is the new version."""
-        body = json.dumps({"version": version}).encode()
+        body = json_body({"version": version})
         advice = f"it is safe to restore version {version} again"
-        result = self._change("restore", name, body, parse_version, advice)
+        result = self._change(
+            operations.RESTORE,
+            name,
+            body,
+            parse_version,
+            advice,
+            needs_version=version,
+        )
         log.info(
             "restored version %d of table %s, %s", version, name, result.request_id
         )
@@ -404,6 +520,7 @@ class Service:
         before: int | None = None,
         is_done: Callable[[pa.Schema], bool] | None = None,
         exhausts_source: bool = False,
+        needs_version: int | None = None,
     ) -> Result:
         """Make one change of an existing table, in one commit.
 
@@ -412,56 +529,51 @@ class Service:
         schema, the change succeeded; otherwise the error reports the version before and
         now, and the ``advice``.
         """
-        outcome = _ChangeOutcome(self, name, advice)
-        purpose = Purpose(
-            operation,
-            name,
-            exhausts_source=exhausts_source,
-            explain_outcome=outcome.explain,
-        )
+        purpose = Purpose(operation, name, exhausts_source=exhausts_source)
         request = self._request(purpose, parse, body, content_type=content_type)
         if before is None:
             before = self.describe(name).version
-        outcome.version_before = before
+        outcome = ChangeOutcome(self, name, before, advice)
         try:
-            return self.session.send(request)
+            return self.send(request, outcome.explain)
         except (errors.ResponseError, errors.OutcomeUnknown) as error:
-            self.raise_if_unsupported(operation, name, error)
+            self.raise_if_unsupported(operation, name, error, needs_version)
             # explaining the outcome has described the table
-            schema = outcome.table.schema
+            schema = outcome.schema
             if schema is None or is_done is None or not is_done(schema):
                 raise
         log.info("table %s has the requested columns, %s", name, request.id)
-        return Result(outcome.table.version, request.id, len(body))
+        # the newest version may be another writer's
+        return Result(None, request.id, len(body))
 
     def raise_if_unsupported(
-        self, operation: Operation, name: str, error: errors.RemoteError
+        self,
+        operation: Operation,
+        name: str,
+        error: errors.RemoteError,
+        version: int | None = None,
     ) -> None:
         """Raise ValueError if the server refused because it lacks the operation.
 
-        A 404 may also be about the table, or about the version to restore.
+        A 404 may also be about the table, or about its ``version``.
         """
         if not isinstance(error, errors.ResponseError):
             return
         if error.status not in _NO_SUCH_OPERATION:
             return
         if error.status == 404:
-            if operation == "restore" and "version" in error.message.lower():
-                return
             try:
-                self.describe(name)
-            except errors.TableNotFoundError:
-                raise
+                self.describe(name, version=version)
             except errors.RemoteError:
-                # must not mask the first response
+                # the first response tells more
                 return
         # columns may have been added before an upsert
         unchanged = "no row was stored"
-        if operation != "upsert":
+        if operation != operations.UPSERT:
             unchanged = "nothing was changed"
         message = error.message or "without a message"
         raise ValueError(
-            f"this server cannot {UNDOCUMENTED[operation]}: {error.status}, {message}; "
+            f"this server cannot {operation.ability}: {error.status}, {message}; "
             f"{unchanged}"
         ) from error
 
@@ -474,87 +586,42 @@ class Service:
         """
         headers = {"If-Match": etag} if etag else {}
         request = self._request(
-            Purpose("drop", name),
+            Purpose(operations.DROP, name),
             parse_version,
             headers=headers,
             max_timeout=max_timeout,
         )
         start = time.monotonic()
-        result = self.session.send(request)
+        result = self.send(request)
         milliseconds = 1000 * (time.monotonic() - start)
         log.info("dropped table %s, %.0f ms, %s", name, milliseconds, result.request_id)
 
 
-class _ChangeOutcome:
-    """Explains a change whose outcome is unknown.
+def fresh_headers(version: int | None = None) -> dict[str, str]:
+    """Return headers with which LanceDB's servers bypass their cache.
 
-    Parameters
-    ----------
-    service : Service
-        The service of the table.
-    name : str
-        The table's name.
-    advice : str
-        The cure, which ends the explanation.
-
-    Attributes
-    ----------
-    version_before : int or None
-        The table's version before the change.
-    table : Description
-        The table as it is after an unknown outcome.
+    They then read the newest version, and at least ``version``.
     """
+    now = datetime.datetime.now(datetime.UTC)
+    headers = {"x-lancedb-min-timestamp": now.isoformat(timespec="microseconds")}
+    if version is not None:
+        headers["x-lancedb-min-version"] = str(version)
+    return headers
 
-    def __init__(self, service: Service, name: str, advice: str) -> None:
-        self._service = service
-        self._name = name
-        self._advice = advice
-        self.version_before: int | None = None
-        self.table = Description(None, None)
 
-    def explain(self, failure: Failure) -> str:
-        """Describe the table; return its versions before and now, and the advice."""
-        if not failure.outcome_unknown:
-            return ""
-        try:
-            self.table = self._service.describe(self._name)
-        except errors.TableNotFoundError:
-            return f"table {self._name!r} no longer exists"
-        version = self.table.version
-        if None in (self.version_before, version):
-            return f"the service reports no version; {self._advice}"
-        return (
-            f"before: version {self.version_before}; now: version {version}; "
-            f"{self._advice}"
-        )
+def _lacks_endpoint(failure: Failure) -> bool:
+    """Return whether the server does not know the path or the method.
+
+    A 404 about a table is a TableNotFoundError.
+    """
+    status = failure.facts.get("status")
+    is_other_404 = status == 404 and failure.error is errors.ResponseError
+    return is_other_404 or status in (405, 406, 501)
 
 
 def _stored_types(schema: pa.Schema) -> dict[str, pa.DataType]:
     """Return types by column; some services do not describe extension types."""
     return {field.name: map_types(field.type, storage) for field in schema}
-
-
-def _parse_description(response: Response) -> Description:
-    return Description(_parse_columns(response), parse_version(response))
-
-
-def _parse_columns(response: Response) -> pa.Schema | None:
-    """Return the schema in a table's description, or None."""
-    fields = parse_schema(response)
-    if fields is None:
-        return None
-    try:
-        schema = to_schema(fields)
-    except (ValueError, errors.UnsupportedTypeError) as error:
-        raise ValueError(
-            f"the response describes columns that are not valid: {error}"
-        ) from None
-    twice = duplicates(schema.names)
-    if twice:
-        raise ValueError(
-            f"the response describes columns {list_names(twice)} more than once"
-        )
-    return schema
 
 
 def _unpickle(

@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-from urllib.parse import quote
 
 from rt_frames import errors
 from rt_frames._frames.any_frame import open_source
@@ -26,28 +25,36 @@ from rt_frames._frames.compression import (
     CompressionPolicy,
     check_compression,
 )
-from rt_frames._frames.ipc import MIME, IPCStream
-from rt_frames._http.request import Failure, Purpose, Request, Result
-from rt_frames._http.response import parse_written
+from rt_frames._frames.ipc import IPCStream
 from rt_frames._names import duplicates
 from rt_frames._progress import Progress
+from rt_frames._protocol.calls import (
+    ARROW_STREAM,
+    Cures,
+    Purpose,
+    Request,
+    Result,
+    upsert_query,
+)
+from rt_frames._protocol.meanings import Failure
+from rt_frames._protocol.operations import APPEND, CREATE, REPLACE, UPSERT
+from rt_frames._protocol.responses import Description, parse_written
 from rt_frames._schema.compare import new_columns
 from rt_frames._service.cluster import ClusterStream, find_cluster
-from rt_frames._service.outcome import explain_append, explain_upsert
+from rt_frames._service.outcome import explain_append, explain_upsert, make_error
 from rt_frames._service.parts import name_blocked, send_in_parts
-from rt_frames._service.service import Description, Service
+from rt_frames._service.service import Service
 from rt_frames._text import Message, count, format_bytes, list_names, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     import pyarrow as pa
 
-    from rt_frames._frames.ipc import Buffers
     from rt_frames._frames.source import Source
-    from rt_frames._http.dialects import Dialect
-    from rt_frames._http.request import Hint, Hints
-    from rt_frames.errors import Operation
+    from rt_frames._protocol.calls import Buffers
+    from rt_frames._protocol.meanings import Explanation
+    from rt_frames._protocol.operations import Dialect, Operation
 
 log = logging.getLogger("rt_frames")
 
@@ -56,11 +63,6 @@ IfExists = Literal["fail", "skip", "replace", "append", "upsert"]
 LIST_FIRST_ABOVE = 8 * 2**20
 # bytes of an upsert, which has no parts; hosted services refuse bodies above 100 MB
 MAX_UPSERT_BYTES = 90_000_000
-# servers require all three
-_UPSERT_RULES = (
-    "when_matched_update_all=true&when_not_matched_insert_all=true"
-    "&when_not_matched_by_source_delete=false"
-)
 
 
 class WriteResult(NamedTuple):
@@ -158,7 +160,7 @@ def write(service: Service, name: str, data: Any, options: WriteOptions) -> Writ
     table = _find_table(service, name) if options.adds_rows else None
     # other servers may match only one of the keys, and overwrite rows that differ in
     # another
-    if len(options.keys) > 1 and not service.is_embedded:
+    if len(options.keys) > 1 and "keys" not in service.can:
         raise ValueError(
             "on: only an embedded service is known to support several keys; combine "
             "them into one key column, for example by joining their texts"
@@ -187,7 +189,7 @@ def _write(
         source.rows,
         exhausts_source=isinstance(data, Iterator),
         exist_ok=options.if_exists == "skip",
-        hints=_hints(service.dialect, options),
+        cures=_cures(service.dialect, options),
     )
     reads_again = False
     try:
@@ -210,10 +212,10 @@ def _write(
 
 def _operation(options: WriteOptions, table: Description | None) -> Operation:
     if options.if_exists == "replace":
-        return "replace"
+        return REPLACE
     if table is None:
-        return "create"
-    return "upsert" if options.if_exists == "upsert" else "append"
+        return CREATE
+    return UPSERT if options.if_exists == "upsert" else APPEND
 
 
 def _find_table(service: Service, name: str) -> Description | None:
@@ -268,13 +270,17 @@ def _add_rows(
         )
         table = table._replace(version=result.value)
     explain = explain_append
-    if purpose.operation == "upsert":
+    if purpose.operation == UPSERT:
         explain = explain_upsert
-    purpose = purpose._replace(
-        explain_outcome=functools.partial(explain, service, name, table)
-    )
     try:
-        return _upload(service, purpose, source, options, cluster)
+        return _upload(
+            service,
+            purpose,
+            source,
+            options,
+            cluster,
+            functools.partial(explain, service, name, table),
+        )
     except BaseException as error:
         if len(added):
             error.add_note(
@@ -293,7 +299,8 @@ def _skip(service: Service, purpose: Purpose) -> WriteResult:
             f"table {name!r} exists and is empty: an upload may be running or have "
             "been killed; nothing was stored; append to it, or drop it"
         )
-        raise purpose.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
+        failure = Failure(errors.TableExistsError, text, facts={"attempts": 1})
+        raise make_error(failure, purpose)
     log.info("skipped: table %s exists; nothing was stored", name)
     return WriteResult(created=False)
 
@@ -308,10 +315,15 @@ def _check_name_is_free(
     is_small = nbytes is not None and nbytes <= LIST_FIRST_ABOVE
     if is_small and not purpose.exist_ok:
         return None
-    listed = purpose.table in service.session.list_tables(before=purpose)
-    if listed and purpose.operation == "create" and not purpose.exist_ok:
-        text = f"table {purpose.table!r} exists; nothing was sent"
-        raise purpose.error(Failure(errors.TableExistsError, text, {"attempts": 1}))
+    listed = purpose.table in service.list_tables(before=purpose)
+    if listed and purpose.operation == CREATE and not purpose.exist_ok:
+        failure = Failure(
+            errors.TableExistsError,
+            f"table {purpose.table!r} exists",
+            state="nothing was sent",
+            facts={"attempts": 1},
+        )
+        raise make_error(failure, purpose)
     return listed
 
 
@@ -321,6 +333,7 @@ def _upload(
     source: Source,
     options: WriteOptions,
     cluster: ClusterStream | None,
+    explain: Callable[[Failure], Explanation] | None = None,
 ) -> WriteResult:
     """Send the rows, in one request or in parts."""
     name = str(purpose.table)
@@ -339,12 +352,12 @@ def _upload(
             purpose,
             service.dialect.path(purpose.operation, name),
             parse_written,
-            content_type=MIME,
+            content_type=ARROW_STREAM,
             nbytes=source.nbytes,
             on_sent=lambda sent: bar.update(sent, stream.rows),
             replayable=source.replayable,
         )
-        result = _send(service, request, source, stream, options)
+        result = _send(service, request, source, stream, options, explain)
     if not result.created:
         return _skip(service, purpose)
     return _finish(purpose, source, stream, result, time.monotonic() - start)
@@ -356,12 +369,13 @@ def _send(
     source: Source,
     stream: IPCStream | ClusterStream,
     options: WriteOptions,
+    explain: Callable[[Failure], Explanation] | None,
 ) -> Result:
-    if request.purpose.operation == "upsert":
-        return _send_upsert(service, request, stream, options.keys)
+    if request.operation == UPSERT:
+        return _send_upsert(service, request, stream, options.keys, explain)
     if isinstance(stream, IPCStream) and _goes_in_one(service, source):
         whole = dataclasses.replace(request, body=stream, length=stream.length)
-        return service.session.send(whole)
+        return service.send(whole, explain)
     return send_in_parts(service, request, source, stream, options.if_exists)
 
 
@@ -378,24 +392,24 @@ def _send_upsert(
     request: Request,
     stream: IPCStream | ClusterStream,
     keys: Sequence[str],
+    explain: Callable[[Failure], Explanation] | None,
 ) -> Result:
     """Send an upsert in one request; stop it if it becomes too large."""
-    on = "&".join(f"on={quote(key, safe='')}" for key in keys)
     body: Any = stream
     # hosted services refuse large bodies
-    if not service.is_embedded:
+    if "upsert-any-size" not in service.can:
         body = _Limited(stream, str(request.purpose.table))
         body.check(stream.length)
     upsert = dataclasses.replace(
         request,
-        path=f"{request.path}?{on}&{_UPSERT_RULES}",
+        path=request.path + upsert_query(keys),
         body=body,
         length=stream.length,
     )
     try:
-        return service.session.send(upsert)
+        return service.send(upsert, explain)
     except errors.ResponseError as error:
-        service.raise_if_unsupported("upsert", str(request.purpose.table), error)
+        service.raise_if_unsupported(UPSERT, str(request.purpose.table), error)
         raise
 
 
@@ -427,7 +441,7 @@ class _Limited:
                 del buffers
 
 
-_DONE = {"append": "appended to", "upsert": "upserted into"}
+_DONE = {APPEND: "appended to", UPSERT: "upserted into"}
 
 
 def _finish(
@@ -454,7 +468,7 @@ def _finish(
             )
     log.info(
         "%s table %s, %s, %.0f ms, %s",
-        _DONE.get(operation, f"{operation}d"),
+        _DONE.get(operation, f"{operation.name}d"),
         purpose.table,
         ", ".join(facts),
         1000 * seconds,
@@ -473,14 +487,16 @@ def _finish(
     )
 
 
-def _hints(dialect: Dialect, options: WriteOptions) -> Hints:
+def _cures(dialect: Dialect, options: WriteOptions) -> Cures:
     """Return cures that only the caller's options allow."""
-    hints: dict[type[errors.RemoteError], Hint] = {}
+    cures: dict[type[errors.RemoteError], str] = {}
     if options.if_exists == "fail":
-        taken = "choose another name, or pass {}"
-        if dialect.replace:
+        taken = 'choose another name, or pass if_exists="skip"'
+        if dialect.has(REPLACE):
             taken += ', "replace" or "append"'
-        hints[errors.TableExistsError] = taken, {"if_exists": "skip"}
+        cures[errors.TableExistsError] = taken
     if options.compression != "zstd":
-        hints[errors.PayloadTooLarge] = "{} makes it smaller", {"compression": "zstd"}
-    return hints
+        cures[errors.PayloadTooLarge] = (
+            'send less in one call, or pass compression="zstd"'
+        )
+    return cures

@@ -1,23 +1,38 @@
-"""Read a service's response, within bounds and without trust, and parse it.
+"""Parse a service's responses, without trust.
 
-A body that cannot be read becomes a `Response` with a ``problem``; one that cannot be
-parsed raises ValueError.
+A body that could not be read is a `Response` with a ``problem``; one that cannot be
+parsed raises ValueError. What is said in the body of a refusal is found in any form.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import pyarrow as pa
-import requests
-import urllib3
-from requests.structures import CaseInsensitiveDict
 
-from rt_frames._http.arguments import Secrets
+from rt_frames import errors
+from rt_frames._names import duplicates
+from rt_frames._schema.data_type import to_schema
+from rt_frames._text import list_names, one_line, shorten
+
+# characters of a service's message that an error keeps
+MAX_MESSAGE = 300
+_MAX_BODY_SHOWN = 2000
+_MESSAGE_FIELDS = (
+    "error",
+    "detail",
+    "message",
+    "msg",
+    "title",
+    "errors",
+    "error_description",
+    "reason",
+)
 
 
 class Response(NamedTuple):
@@ -28,44 +43,12 @@ class Response(NamedTuple):
     body: bytes
     problem: str | None = None
 
-    def without(self, secrets: Secrets) -> Response:
-        """Return a copy with secrets redacted: a server may echo the key."""
-        text = self.body.decode(json.detect_encoding(self.body), "replace")
-        headers = CaseInsensitiveDict[str]()
-        for name, value in self.headers.items():
-            headers[name] = secrets.hide(value)
-        problem = self.problem
-        if problem is not None:
-            problem = secrets.hide(problem)
-        return Response(self.status, headers, secrets.hide(text).encode(), problem)
 
+class Description(NamedTuple):
+    """A table's columns and version; None if the service does not report them."""
 
-def find_encoding(headers: Mapping[str, str]) -> str:
-    """Return the Content-Encoding, or "" for identity, the only supported one."""
-    encoding = headers.get("Content-Encoding", "").strip().lower()
-    return "" if encoding == "identity" else encoding
-
-
-def read_response(response: requests.Response, max_bytes: int) -> Response:
-    """Read a body of at most ``max_bytes``. The connection has the deadline."""
-    body = bytearray()
-    problem = None
-    encoding = find_encoding(response.headers)
-    if encoding:
-        problem = f"it is encoded as {encoding!r:.40}"
-    try:
-        while problem is None:
-            piece = response.raw.read1(2**16, decode_content=False)
-            if not piece:
-                break
-            body += piece
-            if len(body) > max_bytes:
-                problem = f"it is longer than {max_bytes // 2**20} MiB"
-    except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-        problem = f"it was interrupted ({type(error).__name__})"
-    return Response(
-        response.status_code, response.headers, bytes(body[:max_bytes]), problem
-    )
+    schema: pa.Schema | None
+    version: int | None
 
 
 def decode_json(body: bytes) -> Any:
@@ -117,9 +100,28 @@ def parse_table_names(response: Response) -> tuple[list[str], str | None]:
     return names, quote(token, safe="") if token else None
 
 
-def parse_schema(response: Response) -> Any:
+def parse_description(response: Response) -> Description:
+    """Return a table's schema and version."""
+    return Description(_parse_columns(response), parse_version(response))
+
+
+def _parse_columns(response: Response) -> pa.Schema | None:
     """Return the schema in a table's description, or None."""
-    return get_field(_decode_whole(response), "schema")
+    fields = get_field(_decode_whole(response), "schema")
+    if fields is None:
+        return None
+    try:
+        schema = to_schema(fields)
+    except (ValueError, errors.UnsupportedTypeError) as error:
+        raise ValueError(
+            f"the response describes columns that are not valid: {error}"
+        ) from None
+    twice = duplicates(schema.names)
+    if twice:
+        raise ValueError(
+            f"the response describes columns {list_names(twice)} more than once"
+        )
+    return schema
 
 
 def _read_arrow_names(body: bytes) -> Any:
@@ -194,3 +196,79 @@ def parse_deleted(response: Response) -> tuple[int | None, int | None]:
 def _whole_number(response: Response, name: str) -> int | None:
     value = get_field(decode_json(response.body), name)
     return value if type(value) is int else None
+
+
+def find_doubt(response: Response) -> str:
+    """Return why a 2xx response does not confirm a write, or "".
+
+    Confirmed: no body, or a JSON object without an error. Anything else comes from a
+    proxy.
+    """
+    status = response.status
+    start = response.body.lstrip()[:1]
+    if status == 202:
+        return "status 202, accepted but not done"
+    if status not in (200, 201, 204):
+        return f"unexpected status {status}"
+    # some frameworks label JSON so by default
+    content_type = response.headers.get("Content-Type", "").lower()
+    is_html = status != 204 and "text/html" in content_type
+    if start == b"<" or (is_html and (start != b"{" or response.problem)):
+        return f"the {status} response is a web page: check the URL"
+    if response.problem:
+        return f"the {status} response cannot be read: {response.problem}"
+    if not start:
+        return ""
+    content = decode_json(response.body)
+    if not isinstance(content, dict):
+        shown = show_body(response)[:100]
+        return f"the {status} response is not a JSON object: {shown!r}"
+    if not content.get("error"):
+        return ""
+    message = find_message(response) or "without a message"
+    return f"the {status} response reports an error, {message}"
+
+
+def find_message(response: Response) -> str:
+    """Find the message in an error's body: JSON, HTML or plain text."""
+    text = response.body[: 2**16].decode("utf-8", "replace")
+    content = decode_json(response.body)
+    if content is not None:
+        text = _find_sentence(content)
+    elif "<" in text[:200]:
+        # html.parser takes minutes for 64 kB of unclosed tags
+        text = re.sub("<[^<>]*>", " ", re.split("(?i)</head>", text)[-1])
+    text = text.replace("\ufffd", " ")
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return one_line(printable, MAX_MESSAGE)
+
+
+def _find_sentence(value: Any, levels: int = 9) -> str:
+    if isinstance(value, str):
+        return value
+    if levels and isinstance(value, list):
+        sentences = [_find_sentence(item, levels - 1) for item in value[:5]]
+        return "; ".join(filter(None, sentences))
+    if levels and isinstance(value, dict):
+        for name in _MESSAGE_FIELDS:
+            sentence = _find_sentence(value.get(name), levels - 1)
+            if sentence:
+                return sentence
+    return ""
+
+
+def find_code(response: Response) -> int | None:
+    """Return the code of LanceDB's errors."""
+    return _whole_number(response, "code")
+
+
+def show_body(response: Response) -> str:
+    """Return the start of a body, as text."""
+    return shorten(response.body.decode("utf-8", "replace"), _MAX_BODY_SHOWN)
+
+
+def find_new_host(response: Response) -> str:
+    """Return the host of a redirect, without user and password."""
+    location = response.headers.get("Location", "")
+    match = re.match(r"(?i)https?://(?:[^/?#@]*@)?([a-z0-9.:*\[\]-]+)", location)
+    return match[1][:100] if match else "another path of the same host"

@@ -13,33 +13,28 @@ import secrets
 import uuid
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
-from urllib.parse import quote
 
 from rt_frames import errors
-from rt_frames._http.dialects import Dialect
-from rt_frames._http.failures import explain_safely
-from rt_frames._http.request import (
-    JSON,
-    STORED_NOTHING,
-    Failure,
-    Outcome,
-    Request,
-    Result,
+from rt_frames._http.session import Outcome, Session, retry
+from rt_frames._protocol.calls import JSON, Buffers, Request, Result, upload_query
+from rt_frames._protocol.meanings import Explanation, Failure
+from rt_frames._protocol.operations import (
+    ABORT_PARTS,
+    ALTER,
+    APPEND,
+    BEGIN_PARTS,
+    COMMIT_PARTS,
+    REPLACE,
+    Dialect,
+    Operation,
 )
-from rt_frames._http.response import parse_upload_id
-from rt_frames._http.session import Session, retry
-from rt_frames._http.upload import Buffers
+from rt_frames._protocol.responses import parse_upload_id
+from rt_frames._service.outcome import explained, make_error
 
 # best effort: the user may have pressed Ctrl-C because the server hangs
 ABORT_SECONDS = 2.0
-# before the commit a conflict is about the upload: a proxy may have sent a part twice
-_TRANSIENT = (
-    errors.TransportError,
-    errors.ServerError,
-    errors.RateLimited,
-    errors.TableNotFoundError,
-    errors.ConflictError,
-)
+# RFC 4918: no room, so nothing was committed
+_NO_ROOM = 507
 
 # bytes sent, and the failure that stopped the rest
 Sent = tuple[int, Failure | None]
@@ -84,29 +79,28 @@ class MultipartUpload:
         self._sent = 0
         self.commit_started = False
 
-    def run(self, explain_outcome: Callable[[Failure], str]) -> Result:
+    def run(self, explain: Callable[[Failure], Explanation]) -> Result:
         """Send all parts and commit them, with retries if that is safe."""
         outcome = retry(
-            self._attempt, self._may_repeat, self._request, self._session.retries
+            self._attempt, _may_repeat, self._request, self._session.retries
         )
         if isinstance(outcome, Result):
             return outcome
         facts = outcome.facts
-        if issubclass(outcome.kind, errors.TransportError):
+        if issubclass(outcome.error, errors.TransportError):
             facts["bytes_sent"] = facts.get("bytes_sent", 0) + self._sent
-        if outcome.kind is errors.ConnectError and self._sent:
-            outcome = outcome._replace(kind=errors.UploadInterrupted)
-        advice = explain_safely(explain_outcome, outcome)
-        raise self._request.purpose.error(outcome.with_advice(advice))
+        if outcome.error is errors.ConnectError and self._sent:
+            outcome = replace(outcome, error=errors.UploadInterrupted)
+        raise make_error(explained(outcome, explain), self._request.purpose)
 
     def _attempt(self, request: Request) -> Outcome:
         """Create an upload, send its parts and commit them."""
         self.commit_started = False
-        create = replace(self._control("multipart_create"), parse=parse_upload_id)
-        created = self._session.try_send(create)
+        create = replace(self._control(BEGIN_PARTS), parse=parse_upload_id)
+        created = self._session.send(create)
         if isinstance(created, Failure):
             return created
-        upload = f"?upload_id={quote(created.value, safe='')}"
+        upload = upload_query(created.value)
         try:
             return self._send_and_commit(request, upload)
         finally:
@@ -114,39 +108,30 @@ class MultipartUpload:
                 self._abort(upload)
 
     def _send_and_commit(self, request: Request, upload: str) -> Outcome:
-        path = self._path("append") + upload
-        if request.purpose.operation in ("replace", "alter"):
+        path = self._path(APPEND) + upload
+        if request.operation in (REPLACE, ALTER):
             path += "&mode=overwrite"
         sent, failure = self._send(replace(request, path=path))
         self._sent += sent
         if failure is not None:
             return failure
         complete = replace(
-            self._control("multipart_complete", upload),
+            self._control(COMMIT_PARTS, upload),
             headers=self._condition,
             replayable=False,
-            multipart_step="complete",
+            step="commit",
         )
         self.commit_started = True
-        outcome = self._session.try_send(complete)
+        outcome = self._session.send(complete)
         if isinstance(outcome, Result):
             return outcome._replace(sent=sent)
         # certainly not committed if it was not sent, or if there was no room
-        no_room = outcome.facts.get("status") == STORED_NOTHING
-        did_nothing = no_room or outcome.kind is errors.ConnectError
+        no_room = outcome.facts.get("status") == _NO_ROOM
+        did_nothing = no_room or outcome.error is errors.ConnectError
         self.commit_started = not did_nothing
         return outcome
 
-    def _may_repeat(self, failure: Failure, request: Request) -> bool:
-        if not request.replayable:
-            return False
-        if self.commit_started:
-            is_conflict = failure.kind is errors.ConflictError
-            return is_conflict and request.purpose.operation == "replace"
-        is_final = failure.facts.get("status") in (501, STORED_NOTHING)
-        return issubclass(failure.kind, _TRANSIENT) and not is_final
-
-    def _control(self, operation: str, query: str = "") -> Request:
+    def _control(self, operation: Operation, query: str = "") -> Request:
         """Return a request about the whole upload, without a body."""
         return replace(
             self._request,
@@ -156,21 +141,25 @@ class MultipartUpload:
             length=0,
             on_sent=None,
             replayable=True,
-            multipart_step="part",
+            step="part",
         )
 
-    def _path(self, operation: str) -> str:
+    def _path(self, operation: Operation) -> str:
         return self._dialect.path(operation, str(self._request.purpose.table))
 
     def _abort(self, upload: str) -> None:
         """Ask the server to discard the parts, which otherwise expire."""
-        request = self._control("multipart_abort", upload)
+        request = self._control(ABORT_PARTS, upload)
         for _ in range(2):
             attempt_id = str(uuid.uuid4())
             request = replace(request, max_timeout=ABORT_SECONDS, id=attempt_id)
-            outcome = self._session.try_send(request, retries=0)
+            outcome = self._session.send(request, retries=0)
             if isinstance(outcome, Result):
                 return
+
+
+def _may_repeat(failure: Failure, request: Request) -> bool:
+    return request.replayable and failure.repeat in ("always", "anew")
 
 
 def send_parts(
@@ -194,9 +183,9 @@ def send_parts(
                 body=body,
                 on_sent=report,
                 replayable=False,
-                multipart_step="part",
+                step="part",
             )
-            outcome = session.try_send(part)
+            outcome = session.send(part)
             if isinstance(outcome, Failure):
                 return sent, outcome
             sent += outcome.sent

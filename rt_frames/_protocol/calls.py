@@ -1,0 +1,239 @@
+"""Requests: their purpose, what HTTP needs of them, and the body of every operation."""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from rt_frames._names import duplicates
+from rt_frames._protocol.conditions import bind_optional
+from rt_frames._text import show_value
+
+if TYPE_CHECKING:
+    from rt_frames import errors
+    from rt_frames._protocol.meanings import Explanation, Failure
+    from rt_frames._protocol.operations import Operation
+    from rt_frames._protocol.responses import Response
+
+JSON = "application/json"
+ARROW_STREAM = "application/vnd.apache.arrow.stream"
+ALL_ROWS = 2**63 - 1
+# servers require all three
+_UPSERT_RULES = (
+    "when_matched_update_all=true&when_not_matched_insert_all=true"
+    "&when_not_matched_by_source_delete=false"
+)
+
+# bytes-like objects, in the order of sending
+Buffers = Iterable[Any]
+# the cure for an error, which only the caller knows
+Cures = Mapping["type[errors.RemoteError]", str]
+NO_CURES: Cures = {}
+
+
+class Purpose(NamedTuple):
+    """The purpose of a request: facts for errors that only the caller knows.
+
+    Parameters
+    ----------
+    operation, table : Operation, str
+        Named in errors.
+    rows : int, optional
+        Number of rows, reported in errors.
+    exhausts_source : bool
+        Whether the caller's iterator or reader is exhausted after one attempt.
+    exist_ok : bool
+        ``if_exists="skip"``: an existing table counts as success.
+    listed_before : bool, optional
+        Whether the table was listed before; None if nobody listed the tables.
+    explain_outcome : callable, optional
+        Called with the failure; returns what a look at the table shows, and a cure.
+    cures : dict of error to str
+        Cures for some errors.
+    """
+
+    operation: Operation
+    table: str | None = None
+    rows: int | None = None
+    exhausts_source: bool = False
+    exist_ok: bool = False
+    listed_before: bool | None = None
+    explain_outcome: Callable[[Failure], Explanation] | None = None
+    cures: Cures = NO_CURES
+
+
+@dataclass(frozen=True)
+class Request:
+    """One HTTP request, and the parser of its response.
+
+    Parameters
+    ----------
+    purpose : Purpose
+        The operation, and facts for its errors.
+    path, method, content_type, headers : str, and dict of str to str
+        As HTTP has them; the session adds its own headers.
+    parse : callable
+        Returns the value of a successful response, or raises ValueError.
+    body : iterable of groups of buffers, optional
+        Iterated again for each attempt.
+    length : int, optional
+        Bytes of the body. It is sent in chunks if the length is not known.
+    nbytes : int, optional
+        About how many bytes the body has, if the length is not known.
+    on_sent : callable, optional
+        Called after each piece with the total bytes sent.
+    replayable : bool
+        Whether the body can be iterated again.
+    query : dict, optional
+        A query, whose response is read as rows.
+    fail : callable, optional
+        Of a query: called with the reason why the rows are incomplete; returns the
+        exception to raise.
+    step : str
+        Of a multipart write: the "empty" table that it starts with, a "part", which is
+        invisible until the commit, or the "commit".
+    max_timeout : float
+        Upper limit for the configured connect and read timeouts.
+    id : str
+        Sent with each attempt; the requests of a multipart write share one.
+    """
+
+    purpose: Purpose
+    path: str
+    parse: Callable[[Response], Any]
+    method: str = "POST"
+    content_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Iterable[Buffers] | None = None
+    length: int | None = None
+    nbytes: int | None = None
+    on_sent: Callable[[int], None] | None = None
+    replayable: bool = True
+    query: Mapping[str, Any] | None = None
+    fail: Callable[[str], Exception] | None = None
+    step: Literal["", "empty", "part", "commit"] = ""
+    max_timeout: float = math.inf
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    @property
+    def operation(self) -> Operation:
+        """The operation of the whole write, of which this may be a part."""
+        return self.purpose.operation
+
+    @property
+    def kind(self) -> str:
+        """The kind of request, as `rt_frames._protocol.meanings` names it."""
+        return self.step or self.operation.kind
+
+    @property
+    def action(self) -> str:
+        """The operation in the words of errors, such as "create table 'a'"."""
+        return self.operation.action.format(f"table {self.purpose.table!r}")
+
+
+class Result(NamedTuple):
+    """The result of a successful request.
+
+    Parameters
+    ----------
+    value : object
+        The value that `Request.parse` returned.
+    request_id : str
+        The id of the request.
+    sent : int
+        Bytes of the body.
+    created : bool
+        False if the table existed, which ``exist_ok`` allows.
+    """
+
+    value: Any
+    request_id: str
+    sent: int
+    created: bool = True
+
+
+def json_body(content: Any) -> bytes:
+    """Return the body of a JSON request."""
+    return json.dumps(content, allow_nan=False).encode()
+
+
+def describe_body(version: int | None = None) -> dict[str, Any]:
+    """Return the body that asks for a table's schema and version."""
+    # otherwise some servers omit the schema
+    content: dict[str, Any] = {"load_detailed_metadata": True}
+    if version is not None:
+        content["version"] = version
+    return content
+
+
+def count_body(version: int | None, condition: str | None) -> dict[str, Any]:
+    """Return the body that asks for a number of rows."""
+    content: dict[str, Any] = {"version": version}
+    if condition is not None:
+        content["predicate"] = condition
+    return content
+
+
+def query(
+    columns: Any = None, where: Any = None, limit: Any = None, params: Any = None
+) -> dict[str, Any]:
+    """Return the body of a query, in the form of the official client."""
+    body: dict[str, Any] = {
+        "k": ALL_ROWS,
+        "prefilter": True,
+        "vector": [],
+        "version": None,
+    }
+    if limit is not None:
+        body["k"] = _parse_limit(limit)
+    if columns is not None:
+        body["columns"] = _parse_columns(columns)
+    condition = bind_optional(where, params)
+    if condition is not None:
+        body["filter"] = condition
+    return body
+
+
+def _parse_limit(limit: Any) -> int:
+    is_number = hasattr(limit, "__index__") and not isinstance(limit, bool)
+    if not is_number or not 0 <= limit <= ALL_ROWS:
+        raise ValueError(f"limit: expected a number of rows, got {show_value(limit)}")
+    return operator.index(limit)
+
+
+def _parse_columns(columns: Any) -> list[str]:
+    names = []
+    if isinstance(columns, Iterable) and not isinstance(columns, str | bytes):
+        names = list(columns)
+    are_names = all(isinstance(name, str) and name for name in names)
+    if not names or not are_names or duplicates(names):
+        raise ValueError(
+            f"columns: expected a list of column names, each once, got {show_value(columns)}"
+        )
+    return names
+
+
+def add_columns_body(columns: pa.Schema) -> bytes:
+    """Return the Arrow stream, without a batch, that adds columns of nulls."""
+    sink = pa.BufferOutputStream()
+    pa.ipc.new_stream(sink, columns).close()
+    return bytes(sink.getvalue())
+
+
+def upsert_query(keys: Sequence[str]) -> str:
+    """Return the query string of an upsert."""
+    on = "&".join(f"on={quote(key, safe='')}" for key in keys)
+    return f"?{on}&{_UPSERT_RULES}"
+
+
+def upload_query(upload_id: str) -> str:
+    """Return the query string of the requests of one multipart write."""
+    return f"?upload_id={quote(upload_id, safe='')}"

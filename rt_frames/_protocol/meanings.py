@@ -1,0 +1,479 @@
+"""What an ending of a request means: which error, whether the service acted, a cure.
+
+`MEANINGS` is the whole of it, a row for each case; the first row that fits counts. The
+rows of the documented service's statuses come first among the statuses; those that name
+LanceDB's codes follow the documentation of the Lance namespace. `explain` finds the
+row of an ending; `_http/session.py` decides how an attempt ended, and repeats it by
+``repeat`` alone; `_service/outcome.py` writes the sentence.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from rt_frames import errors
+from rt_frames._protocol.responses import (
+    MAX_MESSAGE,
+    find_code,
+    find_doubt,
+    find_message,
+    find_new_host,
+    show_body,
+)
+from rt_frames._text import format_bytes, make_printable, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from rt_frames._protocol.calls import Request
+    from rt_frames._protocol.responses import Response
+
+Acted = Literal["no", "maybe"]
+# "always" needs no second body; "again" repeats the request if its body can be read
+# again; "anew" begins a whole multipart write anew, if its source can be read again
+Repeat = Literal["never", "always", "again", "anew"]
+How = Literal[
+    "unsent",
+    "no TLS",
+    "proxy failed",
+    "proxy refused",
+    "proxy login",
+    "certificate",
+    "partly sent",
+    "all sent",
+    "early",
+    "answered",
+]
+
+
+class Meaning(NamedTuple):
+    """A row.
+
+    Parameters
+    ----------
+    endings : str
+        Statuses, or how far the request came. "4xx" and "5xx" are all others.
+    requests : str
+        Kinds of requests: "read", "rows", "change"; of a multipart write "empty" (the
+        table that it starts with), "part" and "commit"; "any". With a colon, of one
+        operation: "rows:create".
+    error : type
+        The exception.
+    acted : str
+        Whether the service may have acted: "no" or "maybe".
+    repeat : str
+        Whether to send the request again.
+    cure : str
+        What to do.
+    says : str
+        Counts only if the service's words or code say this; see `_find_word`.
+    can : str
+        Counts only if the service reports that it can do this.
+    """
+
+    endings: str
+    requests: str
+    error: type[errors.RemoteError]
+    acted: Acted
+    repeat: Repeat
+    cure: str = ""
+    says: str = ""
+    can: str = ""
+
+
+_CHECK_NETWORK = "check the URL and the network, then try again"
+_CHECK_PROXY = (
+    "check HTTPS_PROXY or ALL_PROXY, or name the host in NO_PROXY to use no proxy"
+)
+_PROXY_LOGIN = "the proxy needs a login; set HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
+_CERTIFICATE = (
+    "check the host name, or set REQUESTS_CA_BUNDLE to its CA bundle, or pass "
+    'verify="PATH"'
+)
+_CHECK_TABLE = "check the table before sending it again"
+_CHECK_COLUMNS = "check the table's columns before sending the change again"
+_CHECK_LIST = (
+    "wait until the service's time-out is over, then list the tables to see whether it "
+    "exists"
+)
+_NEW_URL = "not followed, as it would pass on the API key; connect to the new URL"
+_CHECK_KEY = "check the API key, and that it belongs to this project"
+_CHECK_URL = "check the URL, or the database, region and domain"
+_CHECK_NAME = "check the name in rt.list_tables()"
+_TRY_AGAIN = "try again"
+_CHANGED = "somebody changed the table at the same time; check it, then try again"
+_PART_CHANGED = (
+    "somebody changed the table at the same time, or a proxy sent a request twice"
+)
+_TWICE = "a proxy may have sent it twice"
+_SLOW = (
+    "the body took longer than the server allows; collect a slow source into memory "
+    "first"
+)
+_NEEDS_LENGTH = (
+    "the server needs the length first; send a frame in memory, with compression=None"
+)
+_UNSUPPORTED = f"the server does not support this request; {_CHECK_URL}"
+_WAIT = "wait before the next call"
+_LATER = "try again later"
+_ROOM = "try again when there is room"
+
+_Bad = errors.BadRequest
+_Unknown = errors.OutcomeUnknown
+_Response = errors.ResponseError
+_Server = errors.ServerError
+
+MEANINGS = (
+    # nothing was sent
+    Meaning("unsent", "any", errors.ConnectError, "no", "always", _CHECK_NETWORK),
+    Meaning(
+        "no TLS",
+        "any",
+        errors.ConnectError,
+        "no",
+        "always",
+        "that port does not speak https; try http://",
+    ),
+    Meaning("proxy failed", "any", errors.ConnectError, "no", "always", _CHECK_PROXY),
+    Meaning("proxy refused", "any", errors.ConnectError, "no", "never", _CHECK_PROXY),
+    Meaning("proxy login", "any", errors.ConnectError, "no", "never", _PROXY_LOGIN),
+    Meaning("certificate", "any", errors.TLSError, "no", "never", _CERTIFICATE),
+    # no response, or one that confirms nothing
+    Meaning(
+        "partly sent|all sent|early",
+        "read",
+        errors.TransportError,
+        "no",
+        "again",
+        _TRY_AGAIN,
+    ),
+    Meaning(
+        "partly sent|all sent|early", "part", errors.UploadInterrupted, "no", "anew"
+    ),
+    Meaning("partly sent", "rows", errors.UploadInterrupted, "maybe", "never"),
+    Meaning(
+        "partly sent|all sent|early",
+        "change:drop",
+        _Unknown,
+        "maybe",
+        "never",
+        _CHECK_LIST,
+    ),
+    Meaning(
+        "partly sent|all sent|early",
+        "change",
+        _Unknown,
+        "maybe",
+        "never",
+        _CHECK_COLUMNS,
+    ),
+    Meaning(
+        "partly sent|all sent|early", "any", _Unknown, "maybe", "never", _CHECK_TABLE
+    ),
+    Meaning("unreadable", "any", _Response, "no", "again", "check the URL"),
+    # the service refused, and did nothing
+    Meaning("3xx", "any", errors.RedirectError, "no", "never", _NEW_URL),
+    Meaning(
+        "400",
+        "rows:create|empty:create",
+        errors.TableExistsError,
+        "no",
+        "never",
+        says="exists",
+    ),
+    Meaning("400|422", "any", _Bad, "no", "never"),
+    Meaning("401|403", "any", errors.AuthenticationError, "no", "never", says="key"),
+    Meaning("401|403", "any", errors.AuthenticationError, "no", "never", _CHECK_KEY),
+    Meaning("404", "commit", _Unknown, "maybe", "never", _TWICE),
+    Meaning(
+        "404",
+        "read:list|rows:create|rows:replace|empty:create",
+        _Response,
+        "no",
+        "never",
+        _CHECK_URL,
+    ),
+    Meaning("404", "any", _Bad, "no", "never", says="no column"),
+    Meaning("404", "part", errors.TableNotFoundError, "no", "anew", _CHECK_NAME),
+    Meaning("404", "any", errors.TableNotFoundError, "no", "never", _CHECK_NAME),
+    Meaning("405|406", "any", _Response, "no", "never", _UNSUPPORTED),
+    Meaning("501", "any", _Server, "no", "never", _UNSUPPORTED),
+    Meaning("408", "rows|empty|part", _Response, "no", "never", _SLOW),
+    Meaning("408|425", "any", _Response, "no", "never", _TRY_AGAIN),
+    Meaning("409", "read", _Response, "no", "never", _TRY_AGAIN),
+    Meaning("409", "commit:replace", errors.ConflictError, "no", "anew", _PART_CHANGED),
+    Meaning("409", "commit", errors.ConflictError, "no", "never", _PART_CHANGED),
+    Meaning("409", "part", errors.ConflictError, "no", "anew", _PART_CHANGED),
+    Meaning("409", "any", errors.ConflictError, "no", "never", _CHANGED, "conflict"),
+    Meaning("409", "rows:create|empty:create", errors.TableExistsError, "no", "never"),
+    Meaning("409", "any", errors.ConflictError, "no", "never", _CHANGED),
+    Meaning("411", "rows|empty|part", _Response, "no", "never", _NEEDS_LENGTH),
+    Meaning("413|429", "commit", _Unknown, "maybe", "never", _TWICE),
+    Meaning(
+        "413",
+        "any",
+        errors.PayloadTooLarge,
+        "no",
+        "never",
+        "send less in one call",
+    ),
+    Meaning("429", "part", errors.RateLimited, "no", "anew", _WAIT),
+    Meaning("429", "any", errors.RateLimited, "no", "again", _WAIT),
+    # the service, or a proxy before it, failed
+    Meaning("505", "any", _Server, "no", "never", _UNSUPPORTED),
+    Meaning("511", "any", _Server, "no", "never", "log in to the network first"),
+    Meaning("507", "any", _Server, "no", "never", _ROOM),
+    Meaning("500|502|503|504", "read", _Server, "no", "again", _LATER),
+    Meaning("500|502|503|504", "part", _Server, "no", "anew"),
+    Meaning("499|5xx", "read", _Server, "no", "never", _LATER),
+    Meaning("499|5xx", "part", _Server, "no", "anew"),
+    Meaning("499|5xx", "change:drop", _Server, "maybe", "never", _CHECK_LIST),
+    Meaning("499|5xx", "change", _Server, "maybe", "never", _CHECK_COLUMNS),
+    Meaning("499|5xx", "any", _Server, "maybe", "never", _CHECK_TABLE),
+    Meaning("4xx|6xx", "any", _Response, "no", "never"),
+)
+# what is said of a table on which a request did not act; what became of a multipart
+# write is known once it was aborted
+_UNTOUCHED = {
+    "read": "",
+    "rows": "nothing was stored",
+    "empty": "nothing was stored",
+    "change": "nothing was changed",
+    "part": "",
+    "commit": "",
+}
+# what LanceDB's codes and the words of services say
+_CODES = {12: "no column", 14: "conflict", 19: "conflict"}
+_WORDS = {"already exists": "exists", "key": "key"}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How one attempt of a request ended.
+
+    Parameters
+    ----------
+    how : str
+        How far the request came.
+    reason : str
+        The words of a library, or of the connection's other end.
+    sent : int
+        Bytes of the body that were sent.
+    length : int, optional
+        Bytes of the whole body, if known.
+    response : Response, optional
+        The response, without secrets.
+    retry_after : float, optional
+        Seconds that the service asks to wait.
+    """
+
+    how: How
+    reason: str = ""
+    sent: int = 0
+    length: int | None = None
+    response: Response | None = None
+    retry_after: float | None = None
+
+    @property
+    def amount(self) -> str:
+        """How much was sent, in words."""
+        whole = f" of {format_bytes(self.length)}" if self.length else ""
+        return f"{format_bytes(self.sent)}{whole}"
+
+
+class Explanation(NamedTuple):
+    """What a look at the table showed after a failure, and the cure that follows."""
+
+    found: str
+    cure: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a request failed.
+
+    Parameters
+    ----------
+    error : type
+        The exception that it becomes.
+    text : str
+        What happened.
+    acted : str
+        Whether the service may have acted: "no" or "maybe".
+    repeat : str
+        Whether to send the request again; see `Meaning`.
+    state : str
+        What became of the table.
+    cure : str
+        What to do.
+    facts : dict
+        Attributes of the exception.
+    found : str
+        What a look at the table has shown since.
+    """
+
+    error: type[errors.RemoteError]
+    text: str
+    acted: Acted = "no"
+    repeat: Repeat = "never"
+    state: str = ""
+    cure: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+    found: str = ""
+
+
+def explain(
+    request: Request, ending: Ending, can: Collection[str] = ()
+) -> Failure | None:
+    """Return why an attempt failed, or None if its response is a success."""
+    response = ending.response
+    if response is None:
+        return _explain_unconfirmed(request, ending, can)
+    if response.status >= 300:
+        return _explain_refusal(request, ending, response, can)
+    doubt = ""
+    how: How = "all sent" if ending.how == "answered" else "early"
+    if response.status < 200:
+        how = "all sent" if ending.how == "answered" else "partly sent"
+        doubt = f"the connection closed after an interim {response.status} response"
+    elif ending.how == "early":
+        doubt = (
+            f"the service responded {response.status} before the whole body was sent"
+        )
+    elif request.operation.kind != "read":
+        doubt = find_doubt(response)
+    if not doubt:
+        return None
+    unconfirmed = dataclasses.replace(ending, how=how, reason=doubt)
+    return _explain_unconfirmed(request, unconfirmed, can)
+
+
+def explain_unreadable(request: Request, response: Response, problem: str) -> Failure:
+    """Return the failure of a success whose body cannot be parsed."""
+    message = shorten(make_printable(problem), MAX_MESSAGE)
+    body = show_body(response)
+    text = f"could not {request.action}: {message}"
+    if body:
+        text += f"; the body starts with {shorten(body, 100)!r}"
+    facts = {"status": response.status, "message": message, "body": body}
+    return _failure(request, _find(request, "unreadable"), text, facts)
+
+
+def _explain_unconfirmed(
+    request: Request, ending: Ending, can: Collection[str]
+) -> Failure:
+    """Return the failure of an attempt without a response that says what was done."""
+    meaning = _find(request, ending.how, can=can)
+    about_table = f"table {request.purpose.table!r}: "
+    facts = {}
+    if issubclass(meaning.error, errors.TransportError):
+        facts["bytes_sent"] = ending.sent
+    if meaning.error is errors.ConnectError:
+        text = f"could not connect to {ending.reason}"
+    elif meaning.error is errors.TLSError:
+        text = f"could not verify the certificate of {ending.reason}"
+    elif request.operation.kind == "read":
+        text = f"could not {request.action}: {ending.reason}"
+    elif meaning.error is errors.UploadInterrupted:
+        text = (
+            f"{about_table}the connection failed after sending {ending.amount} "
+            f"({ending.reason})"
+        )
+    elif request.step == "commit":
+        text = f"{about_table}the commit began ({ending.reason})"
+    elif request.step == "empty":
+        text = f"{about_table}creating it without rows began ({ending.reason})"
+    else:
+        amount = "everything"
+        if ending.how != "all sent":
+            amount = format_bytes(ending.sent)
+        text = f"{about_table}{amount} was sent ({ending.reason})"
+    return _failure(request, meaning, text, facts)
+
+
+def _explain_refusal(
+    request: Request, ending: Ending, response: Response, can: Collection[str]
+) -> Failure:
+    """Return the failure for a status of 300 or more."""
+    status = response.status
+    message = find_message(response)
+    says = _CODES.get(find_code(response) or 0, "")
+    for words, meant in _WORDS.items():
+        if words in message.lower():
+            says = says or meant
+    meaning = _find(request, str(status), f"{status // 100}xx", says=says, can=can)
+    reason = message or _phrase(status)
+    if meaning.error is errors.OutcomeUnknown:
+        unknown = dataclasses.replace(
+            ending, how="all sent", reason=f"{status}, {reason}"
+        )
+        failure = _explain_unconfirmed(request, unknown, can)
+        return dataclasses.replace(failure, cure=meaning.cure)
+    if meaning.error is errors.PayloadTooLarge and request.operation.kind != "read":
+        reason += f" (sent {ending.amount})"
+    elif meaning.error is errors.RedirectError:
+        reason = f"redirected to {find_new_host(response)}"
+    facts = {"status": status, "message": message, "body": show_body(response)}
+    if meaning.error is errors.RateLimited:
+        facts["retry_after"] = ending.retry_after
+        if ending.retry_after:
+            seconds = max(ending.retry_after, 1)
+            cure = f"wait {seconds:,.0f} s before the next call"
+            meaning = meaning._replace(cure=cure)
+    text = f"could not {request.action}: {status}, {reason}"
+    return _failure(request, meaning, text, facts)
+
+
+def _phrase(status: int) -> str:
+    """Return HTTP's words for a status."""
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "without a message"
+
+
+def _find(
+    request: Request, *endings: str, says: str = "", can: Collection[str] = ()
+) -> Meaning:
+    """Return the first row that fits."""
+    kind = request.kind
+    requests = {"any", kind, f"{kind}:{request.operation.name}"}
+    for meaning in MEANINGS:
+        if requests.isdisjoint(meaning.requests.split("|")):
+            continue
+        if set(endings).isdisjoint(meaning.endings.split("|")):
+            continue
+        if meaning.says in ("", says) and (not meaning.can or meaning.can in can):
+            return meaning
+    raise LookupError(f"no meaning of {endings} for {sorted(requests)}")
+
+
+def _failure(
+    request: Request, meaning: Meaning, text: str, facts: dict[str, Any]
+) -> Failure:
+    return Failure(
+        meaning.error,
+        text,
+        meaning.acted,
+        meaning.repeat,
+        _state(request, meaning),
+        meaning.cure,
+        facts,
+    )
+
+
+def _state(request: Request, meaning: Meaning) -> str:
+    """Return what became of the table, as far as this request alone shows."""
+    kind = request.kind
+    if issubclass(meaning.error, errors.ConnectError | errors.TLSError):
+        is_alone = kind in ("read", "rows", "change")
+        return "nothing was sent" if is_alone else "this request was not sent"
+    # of a truncated body, only a look at the table shows more
+    if meaning.error is errors.UploadInterrupted:
+        return ""
+    if meaning.acted == "maybe":
+        return "the outcome is unknown"
+    return _UNTOUCHED[kind]

@@ -1,0 +1,262 @@
+"""The operations of a service, a row each, and the dialects that name their paths.
+
+``documented`` is what the hosted service's documentation shows, ``lancedb`` what
+LanceDB's servers speak. Bodies, types, headers and the meaning of a failure are the
+same in both.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote
+
+from rt_frames._names import DialectName
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation, with its path in each dialect.
+
+    Parameters
+    ----------
+    name : str
+        As in ``if_exists=`` and in logs.
+    action : str
+        In errors, after "could not"; ``{}`` is the table.
+    ability : str
+        What a server without it cannot do.
+    kind : str
+        A "read" changes nothing and may always be repeated; the body of "rows" is rows
+        to store; a "change" has a small body.
+    documented, lancedb : str or None
+        The path, with ``{}`` for the table's name; None if the dialect has none.
+    """
+
+    name: str
+    action: str
+    ability: str
+    kind: Literal["read", "rows", "change"]
+    documented: str | None = None
+    lancedb: str | None = None
+
+
+LIST = Operation(
+    "list",
+    "list tables",
+    "list tables",
+    kind="read",
+    documented="/v1/tables",
+    lancedb="/v1/namespace/$/table/list?limit=1000",
+)
+DESCRIBE = Operation(
+    "describe",
+    "describe {}",
+    "describe a table",
+    kind="read",
+    # without it, here or in the body, servers may leave schema and version out
+    lancedb="/v1/table/{}/describe/?load_detailed_metadata=true",
+)
+QUERY = Operation(
+    "query",
+    "read {}",
+    "read rows back",
+    kind="read",
+    lancedb="/v1/table/{}/query/",
+)
+COUNT = Operation(
+    "count_rows",
+    "count the rows of {}",
+    "count rows",
+    kind="read",
+    lancedb="/v1/table/{}/count_rows/",
+)
+INDICES = Operation(
+    "indices",
+    "list the indices of {}",
+    "list the indices of a table",
+    kind="read",
+    lancedb="/v1/table/{}/index/list/",
+)
+CREATE = Operation(
+    "create",
+    "create {}",
+    "create a table",
+    kind="rows",
+    documented="/v1/tables/{}",
+    # trailing slashes: strict servers answer 404 without them, others strip them
+    lancedb="/v1/table/{}/create/?mode=create",
+)
+REPLACE = Operation(
+    "replace",
+    "replace {}",
+    "delete or replace a table",
+    kind="rows",
+    lancedb="/v1/table/{}/create/?mode=overwrite",
+)
+APPEND = Operation(
+    "append",
+    "append to {}",
+    "add rows to a table",
+    kind="rows",
+    lancedb="/v1/table/{}/insert/",
+)
+UPSERT = Operation(
+    "upsert",
+    "upsert into {}",
+    "update and insert rows",
+    kind="rows",
+    lancedb="/v1/table/{}/merge_insert/",
+)
+ALTER = Operation(
+    "alter",
+    "alter {}",
+    "alter columns",
+    kind="change",
+    documented="/v1/table/{}/alter_columns",
+    lancedb="/v1/table/{}/alter_columns/",
+)
+ADD_COLUMNS = Operation(
+    "add_columns",
+    "add columns to {}",
+    "add columns to a table",
+    kind="change",
+    lancedb="/v1/table/{}/add_columns/",
+)
+DROP_COLUMNS = Operation(
+    "drop_columns",
+    "drop columns of {}",
+    "drop columns of a table",
+    kind="change",
+    lancedb="/v1/table/{}/drop_columns/",
+)
+DELETE = Operation(
+    "delete",
+    "delete rows of {}",
+    "delete rows",
+    kind="change",
+    lancedb="/v1/table/{}/delete/",
+)
+RESTORE = Operation(
+    "restore",
+    "restore {}",
+    "restore a version of a table",
+    kind="change",
+    lancedb="/v1/table/{}/restore/",
+)
+DROP = Operation(
+    "drop",
+    "drop {}",
+    "drop a table",
+    kind="change",
+    lancedb="/v1/table/{}/drop/",
+)
+# the requests around the parts of a write, which are appends; errors name the write
+BEGIN_PARTS = Operation(
+    "multipart_create",
+    "write {} in parts",
+    "write a table in parts",
+    kind="change",
+    lancedb="/v1/table/{}/multipart_write/create",
+)
+COMMIT_PARTS = Operation(
+    "multipart_complete",
+    "write {} in parts",
+    "write a table in parts",
+    kind="change",
+    lancedb="/v1/table/{}/multipart_write/complete",
+)
+ABORT_PARTS = Operation(
+    "multipart_abort",
+    "write {} in parts",
+    "write a table in parts",
+    kind="change",
+    lancedb="/v1/table/{}/multipart_write/abort",
+)
+
+_OTHER_API = 'if the server offers LanceDB\'s API, connect with dialect="lancedb"'
+_ALWAYS_POSSIBLE = ("fail", "skip")
+_OPTIONAL = (REPLACE, APPEND, UPSERT)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one kind of service is addressed.
+
+    Parameters
+    ----------
+    name : str
+        The name passed as ``dialect=``.
+    columns : tuple of str
+        The columns of the operations that have its paths, the first one first.
+    names : str
+        Regular expression for valid table names.
+    part_bytes : int or None
+        Maximum size of one part in bytes; None if one request may be of any size.
+    """
+
+    name: DialectName
+    columns: tuple[Literal["documented", "lancedb"], ...]
+    names: str = r"(?s:.*)"
+    # hosted services refuse more than 100 MB; large parts mean few round trips
+    part_bytes: int | None = 90_000_000
+
+    def has(self, operation: Operation) -> bool:
+        """Return whether servers of this dialect may have an operation."""
+        return any(getattr(operation, column) for column in self.columns)
+
+    def path(self, operation: Operation, table: str | None = None) -> str:
+        """Return the path of an operation.
+
+        Raise ValueError if the dialect does not have the operation.
+        """
+        for column in self.columns:
+            template: str | None = getattr(operation, column)
+            if template is not None:
+                return template.format(quote(table or "", safe=""))
+        raise ValueError(
+            f'cannot {operation.ability} with dialect="{self.name}"; {_OTHER_API}'
+        )
+
+    def check_name(self, name: str) -> None:
+        """Raise ValueError if servers of this dialect cannot address the name."""
+        if not re.fullmatch(self.names, name):
+            raise ValueError(
+                f'name: {name!r:.100} is not valid with dialect="{self.name}"; use 1 to 128 '
+                "of A-Z, a-z, 0-9, . _ and - ($ would lead into another namespace)"
+            )
+
+    def check_if_exists(self, if_exists: Any) -> None:
+        """Raise ValueError if this dialect does not support ``if_exists``."""
+        optional = [operation.name for operation in _OPTIONAL]
+        possible = [*_ALWAYS_POSSIBLE]
+        possible += [operation.name for operation in _OPTIONAL if self.has(operation)]
+        if if_exists in possible:
+            return
+        *others, last = [f'"{word}"' for word in possible]
+        expected = f"{', '.join(others)} or {last}"
+        if if_exists not in optional:
+            raise ValueError(f"if_exists: expected {expected}, got {if_exists!r:.100}")
+        raise ValueError(
+            f'if_exists="{if_exists}": not possible with dialect="{self.name}"; use '
+            f"{expected}, or another name, or, {_OTHER_API}"
+        )
+
+
+DOCUMENTED = Dialect("documented", ("documented",))
+LANCEDB = Dialect("lancedb", ("lancedb",), names=r"[A-Za-z0-9_.-]{1,128}")
+FOLDER = Dialect("documented", ("documented", "lancedb"), part_bytes=None)
+DIALECTS = {dialect.name: dialect for dialect in (DOCUMENTED, LANCEDB)}
+
+
+def parse_dialect(dialect: Any) -> Dialect:
+    """Return a dialect by its name. A `Dialect` is returned as it is."""
+    if isinstance(dialect, Dialect):
+        return dialect
+    if isinstance(dialect, str) and dialect in DIALECTS:
+        return DIALECTS[dialect]
+    names = " or ".join(f'"{name}"' for name in DIALECTS)
+    raise ValueError(
+        f"dialect, or RT_FRAMES_DIALECT: expected {names}, got {dialect!r:.100}"
+    )
