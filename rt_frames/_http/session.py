@@ -232,7 +232,7 @@ class Session:
         with stream:
             response = _read_response(stream, max_bytes)
         # what a read returned is shown only if it cannot be parsed
-        is_shown = request.kind != "read" or not stream.ok
+        is_shown = request.kind != "read" or response.status >= 300
         ending = Ending(
             "answered" if upload.complete else "early",
             sent=upload.sent,

@@ -100,7 +100,7 @@ _CHECK_LIST = (
     "exists"
 )
 _NEW_URL = "not followed, as it would pass on the API key; connect to the new URL"
-_CHECK_KEY = "check the API key, and that it belongs to this project"
+_CHECK_KEY = "check that the API key belongs to this project"
 _CHECK_URL = "check the URL, or the database, region and domain"
 _CHECK_NAME = "check the name in rt.list_tables()"
 _TRY_AGAIN = "try again"

@@ -9,6 +9,7 @@ It imports the dialect, because tests need small parts, and no option sets their
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import re
@@ -23,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import rt_frames as rt
-from rt_frames._http.dialects import LANCEDB
+from rt_frames._protocol.operations import LANCEDB
 from tests.support.local import stream
 from tests.support.servers import Connection, Request, Server
 
@@ -32,7 +33,7 @@ MOST = 100 * 10**6  # bytes
 
 def with_parts_of(nbytes: int | None) -> Any:
     """Return the dialect of such servers with parts of this size, or without parts."""
-    return LANCEDB._replace(part_bytes=nbytes)
+    return dataclasses.replace(LANCEDB, part_bytes=nbytes)
 
 
 SMALL_PARTS = with_parts_of(100_000)
