@@ -290,7 +290,7 @@ class Client:
                 "rt.AlterationPlan(…).requests() splits it in two; send each with "
                 f"rt.alter_columns({name!r}, …)"
             )
-            hints = {errors.BadRequest: (advice, {})}
+            hints = {errors.BadRequest: advice}
         return self._service.send_json(
             "alter", name, plan.to_json(), parse_version, hints=hints
         )
@@ -974,29 +974,9 @@ class RemoteTable:
         )
 
 
-def known_facts(table: RemoteTable) -> list[str]:
-    """Return the known facts about a table, without a request."""
-    return table._facts()  # noqa: SLF001  # same module
-
-
-def read_batches(
-    table: RemoteTable,
-    columns: Sequence[str] | None,
-    where: str | None,
-    limit: int | None,
-) -> pa.RecordBatchReader:
-    """Open a reader that fetches the rows of `RemoteTable.to_arrow` lazily."""
-    return table._reader(columns, where, limit)  # noqa: SLF001  # same module
-
-
 def forget_schema(table: RemoteTable) -> None:
     """Forget the schema of a table that may have been altered."""
     object.__setattr__(table, "_schema", None)
-
-
-def check_can_rewrite(table: RemoteTable) -> None:
-    """Raise ValueError if the service has no endpoints for a rewrite."""
-    service_of(table.client).dialect.path("multipart_create", table.name)
 
 
 def rewrite_columns(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:

@@ -16,7 +16,7 @@ from rt_frames._frames.refusals import Refusals
 from rt_frames._names import did_you_mean
 from rt_frames._schema.data_type import map_types, storage
 from rt_frames._schema.portable import to_portable
-from rt_frames._text import Message, list_names
+from rt_frames._text import list_names
 from rt_frames.errors import AlterationError
 
 
@@ -60,8 +60,9 @@ def _check_known(names: list[str], targets: Mapping[str, pa.Field]) -> None:
         lower_case = {name.lower() for name in targets}
         if any(name.lower() in lower_case for name in unknown):
             raise AlterationError(f"{text}; rename it")
-        hint = "rename it, leave it out, or pass {} to add it"
-        raise AlterationError(Message(text, hint, add_columns=True))
+        raise AlterationError(
+            f"{text}; rename it, leave it out, or pass add_columns=True to add it"
+        )
 
 
 def _check_required(names: list[str], table: pa.Schema) -> None:

@@ -48,7 +48,7 @@ from rt_frames._schema.portable import (
     to_portable,
     unsupported,
 )
-from rt_frames._text import Message, list_names, make_printable, shorten
+from rt_frames._text import list_names, make_printable, shorten
 from rt_frames.errors import UnsupportedTypeError
 
 # of short columns that one call casts
@@ -190,7 +190,7 @@ def _has_size_0(arrow: pa.DataType) -> bool:
 def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
     if types.is_null(arrow):
         text = f"column {path!r} has no values, so its type is unknown"
-        raise _unsuitable(text, "cast it first", "pass its type, such as {}", column)
+        raise _unsuitable(text, "cast it first", "pass its type, such as", column)
     children = child_fields(arrow)
     names = [child.name for child in children]
     odd = [name for name in names if has_control_characters(name)]
@@ -206,17 +206,17 @@ def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
         _check_type(child.type, column, join_path(path, child.name))
     if has_variable_items(arrow):
         text = f"column {path!r} is {arrow!s:.200}; fixed-size lists of items that vary in size cannot be stored"
-        raise _unsuitable(text, "cast it to lists of variable size", "pass {}", column)
+        raise _unsuitable(text, "cast it to lists of variable size", "pass", column)
 
 
 def _unsuitable(
-    text: str, cure: str, hint: str, column: pa.Field | None
+    text: str, cure: str, advice: str, column: pa.Field | None
 ) -> UnsupportedTypeError:
-    """Make the error for a type. The hint is for callers who can pass ``dtypes``."""
+    """Make the error for a type. The advice is for callers who can pass ``dtypes``."""
     if column is None:
         return UnsupportedTypeError(f"{text}; {cure}")
     dtypes = {column.name: _example(column.type)}
-    return UnsupportedTypeError(Message(text, hint, dtypes=dtypes))
+    return UnsupportedTypeError(f"{text}; {advice} {dtypes=}")
 
 
 def _example(arrow: pa.DataType) -> Any:

@@ -13,7 +13,6 @@ from pyarrow import types
 from rt_frames._schema.casts import family
 from rt_frames._schema.data_type import map_types, storage, value_type
 from rt_frames._schema.portable import to_portable
-from rt_frames._text import Message
 from rt_frames.errors import UnsupportedTypeError
 
 _NUMBERS = {"integers", "floats", "decimals"}
@@ -48,9 +47,8 @@ def table_type_error(
     is_coded = types.is_nested(target) or types.is_dictionary(target)
     has_dtype = "." not in path and not is_coded
     if has_dtype and _has_cast(_stored(have), target):
-        return UnsupportedTypeError(
-            Message(text, "cast it, or pass {}", dtypes={path: _spell(target)})
-        )
+        dtypes = {path: _spell(target)}
+        return UnsupportedTypeError(f"{text}; cast it, or pass {dtypes=}")
     return UnsupportedTypeError(f"{text}; give it that type first")
 
 
@@ -71,10 +69,8 @@ def batch_type_error(
     text = f"column {path!r} is {have} in {later}, but {target} before it"
     if "." in path or types.is_nested(have) or types.is_nested(target):
         return UnsupportedTypeError(f"{text}; give both the same type")
-    common = _spell(_common_type(have, target))
-    return UnsupportedTypeError(
-        Message(text, "cast it, or pass {}", dtypes={path: common})
-    )
+    dtypes = {path: _spell(_common_type(have, target))}
+    return UnsupportedTypeError(f"{text}; cast it, or pass {dtypes=}")
 
 
 def _is_family(have: pa.DataType, target: pa.DataType) -> bool:

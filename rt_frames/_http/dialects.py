@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from rt_frames._names import DialectName
-from rt_frames._text import Message
 from rt_frames.errors import Operation
 
 UNDOCUMENTED: dict[str, str] = {
@@ -30,7 +29,7 @@ UNDOCUMENTED: dict[str, str] = {
     "multipart_complete": "write a table in parts",
     "multipart_abort": "write a table in parts",
 }
-_OTHER_API = "if the server offers LanceDB's API, connect with {}"
+_OTHER_API = 'if the server offers LanceDB\'s API, connect with dialect="lancedb"'
 _OPTIONAL_CHOICES = ("replace", "append", "upsert")
 
 
@@ -82,7 +81,7 @@ class Dialect(NamedTuple):
         template: str | None = getattr(self, operation)
         if template is None:
             text = f'cannot {UNDOCUMENTED[operation]} with dialect="{self.name}"'
-            raise ValueError(Message(text, _OTHER_API, dialect=LANCEDB.name))
+            raise ValueError(f"{text}; {_OTHER_API}")
         return template.format(quote(name, safe=""))
 
     def check_name(self, name: str) -> None:
@@ -104,8 +103,7 @@ class Dialect(NamedTuple):
         if if_exists not in _OPTIONAL_CHOICES:
             raise ValueError(f"if_exists: expected {expected}, got {if_exists!r:.100}")
         text = f'if_exists="{if_exists}": not possible with dialect="{self.name}"'
-        hint = f"use {expected}, or another name, or, {_OTHER_API}"
-        raise ValueError(Message(text, hint, dialect=LANCEDB.name))
+        raise ValueError(f"{text}; use {expected}, or another name, or, {_OTHER_API}")
 
 
 DOCUMENTED = Dialect(

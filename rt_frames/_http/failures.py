@@ -65,7 +65,7 @@ _BY_CODE = {
 }
 _ADVICE: dict[type[errors.RemoteError] | int, str] = {
     errors.AuthenticationError: "check that the API key belongs to this project",
-    errors.TableNotFoundError: "check the name in rt.list_tables() (rt-frames tables)",
+    errors.TableNotFoundError: "check the name in rt.list_tables()",
     errors.ConflictError: "somebody changed the table at the same time; check it, then try again",
     errors.PayloadTooLarge: "send less in one call",
     errors.BadRequest: "nothing was changed",
@@ -133,8 +133,7 @@ def explain_no_response(
     if _contains(causes, ssl.SSLCertVerificationError):
         advice = "check the host name, or set REQUESTS_CA_BUNDLE to its CA bundle"
         text = f"could not verify the certificate of {endpoint}; {advice}"
-        hint = "or pass {}", {"verify": "PATH"}
-        return Failure(errors.TLSError, text, {}, hint)
+        return Failure(errors.TLSError, text, {}, hint='or pass verify="PATH"')
     if request.purpose.is_read and not _contains(causes, *_NEVER_CONNECTED):
         text = f"could not {request.purpose.action}: no response from {base} ({reason}); try again"
         return Failure(errors.TransportError, text, {})

@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple
 from rt_frames import errors
 from rt_frames._http.response import Response
 from rt_frames._http.upload import Buffers
-from rt_frames._text import Message
 
 JSON = "application/json"
 # operations that change nothing and may always be repeated
@@ -29,9 +28,7 @@ _ACTIONS = {
     "delete": "delete rows of {}",
 }
 
-# the arguments of a `Message` after its text
-Hint = tuple[str, Mapping[str, Any]]
-Hints = Mapping[type[errors.RemoteError], Hint]
+Hints = Mapping[type[errors.RemoteError], str]
 NO_HINTS: Hints = {}
 
 
@@ -65,7 +62,7 @@ class Failure(NamedTuple):
     kind: type[errors.RemoteError]
     text: str
     facts: dict[str, Any]
-    hint: Hint = ("", {})
+    hint: str = ""
 
     @property
     def outcome_unknown(self) -> bool:
@@ -138,13 +135,10 @@ class Purpose(NamedTuple):
         # a second call would store only the remaining rows
         if self.exhausts_source:
             text += "; this reader or iterator is exhausted: create a new one before you send it again"
-        hint, options = self.hints.get(failure.kind, failure.hint)
-        return failure.kind(
-            Message(text, hint, **options),
-            table=self.table,
-            rows=self.rows,
-            **failure.facts,
-        )
+        hint = self.hints.get(failure.kind, failure.hint)
+        if hint:
+            text += f"; {hint}"
+        return failure.kind(text, table=self.table, rows=self.rows, **failure.facts)
 
 
 @dataclass(frozen=True)

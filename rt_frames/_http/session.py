@@ -71,7 +71,6 @@ RETRY_DEADLINE = 60.0
 MAX_LIST_BYTES = 16 * 2**20
 MAX_RESPONSE_BYTES = 2**20
 LIST = Purpose("list")
-_OTHER_API = "this server offers another API; connect with {}, or check the URL"
 
 
 def fresh_headers(version: int | None = None) -> dict[str, str]:
@@ -194,7 +193,10 @@ class Session:
         if lacks_endpoint:
             dialect = self._find_dialect()
             if dialect:
-                hint = _OTHER_API, {"dialect": dialect}
+                hint = (
+                    "this server offers another API; connect with "
+                    f'dialect="{dialect}", or check the URL'
+                )
                 return purpose.error(failure._replace(hint=hint))
         advice = ""
         if purpose.explain_outcome is not None:

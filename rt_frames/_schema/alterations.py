@@ -20,7 +20,6 @@ from rt_frames._schema.casts import (
 from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import (
     MAX_LISTED,
-    Message,
     count,
     list_names,
     list_some,
@@ -393,16 +392,16 @@ class AlterationPlan(tuple[Alteration, ...]):
         if reason is None:
             return []
         casts, others = map(_list_paths, AlterationPlan(self).requests())
-        advice = f"Send two, as plan.requests() and rt-frames alter do: {casts}; then {others}."
+        advice = f"Send two, as plan.requests() does: {casts}; then {others}."
         return [f"The embedded engine refuses the plan: {reason}. {advice}"]
 
 
 # notes below a plan, by the mark of a change
 _NOTES = {
-    "lossy": "lossy: stored values may change; pass lossy=True to alter_table, --lossy to rt-frames alter.",
+    "lossy": "lossy: stored values may change; pass lossy=True to alter_table.",
     "refused": (
-        "refused: the engine cannot make the change; alter_table(…, rewrite=True), or rt-frames alter --rewrite, "
-        "reads all rows, casts them exactly and replaces them, if the service can read and replace."
+        "refused: the engine cannot make the change; alter_table(…, rewrite=True) reads all rows, "
+        "casts them exactly and replaces them, if the service can read and replace."
     ),
     "drop": "drop: the values of these columns are lost.",
 }
@@ -434,11 +433,11 @@ def _row(alteration: Alteration) -> tuple[str, ...]:
 
 
 def check_values_kept(
-    plan: AlterationPlan, *, lossy: bool, instead: Callable[[], Message]
+    plan: AlterationPlan, *, lossy: bool, instead: Callable[[], str]
 ) -> None:
     """Raise if the engine refuses a change, or casts may lose values, unless ``lossy``.
 
-    ``instead`` returns the message about other ways to make the change.
+    ``instead`` returns other ways to make the change.
     """
     refused = []
     losses = []
@@ -451,14 +450,14 @@ def check_values_kept(
         elif alteration.data_type is not None and alteration.before is None:
             losses.append(f"{path!r} (its type before is unknown)")
     if refused:
-        cure = instead()
-        text = f"the engine refuses {list_some(refused)}; nothing was sent; {cure.text}"
-        raise AlterationError(Message(text, cure.hint, **cure.options))
-    if losses and not lossy:
-        text = (
-            f"casts may change stored values of {list_some(losses)}; nothing was sent"
+        raise AlterationError(
+            f"the engine refuses {list_some(refused)}; nothing was sent; {instead()}"
         )
-        raise AlterationError(Message(text, "pass {} to cast anyway", lossy=True))
+    if losses and not lossy:
+        raise AlterationError(
+            f"casts may change stored values of {list_some(losses)}; nothing was sent; "
+            "pass lossy=True to cast anyway"
+        )
 
 
 def by_kind(plan: AlterationPlan) -> list[AlterationPlan]:

@@ -25,7 +25,7 @@ from rt_frames._schema.data_type import (
     map_types,
     storage,
 )
-from rt_frames._text import Message, list_names, show_value
+from rt_frames._text import list_names, show_value
 from rt_frames.errors import AlterationError
 
 # more pairs of names would delay the error
@@ -191,7 +191,7 @@ def _find_done(
             if path in new_paths and target not in new_paths:
                 text = f"rename is the wrong way round: {target!r} is the old name, {path!r} the new one"
                 swapped = {target: path.rpartition(".")[2]}
-                raise AlterationError(Message(text, "pass {}", rename=swapped))
+                raise AlterationError(f"{text}; pass rename={swapped}")
             if stored:
                 done[path] = name
                 taken.add(target)
@@ -349,9 +349,7 @@ class _Comparison:
         if types.is_null(before):
             text = f"column {path!r} has no type before, so the service cannot cast it to {after}"
             dtypes = {path.partition(".")[0]: "…"}
-            raise AlterationError(
-                Message(text, "create a new table with {}", dtypes=dtypes)
-            )
+            raise AlterationError(f"{text}; create a new table with {dtypes=}")
         if types.is_null(after):
             raise AlterationError(
                 f"column {path!r} has no values after, so its type is unknown; cast it, for example to {before}, its type before"
@@ -414,7 +412,7 @@ class _Comparison:
                     f"{did_you_mean(path, self.seen)}"
                 )
 
-    def _advice(self, has_new_fields: bool) -> Message:
+    def _advice(self, has_new_fields: bool) -> str:
         """List the columns of one side only, and offer the options that match them."""
         old_paths = self.old_paths()
         new_paths = []
@@ -427,21 +425,24 @@ class _Comparison:
         if has_new_fields:
             text += "; fields cannot be added to a struct"
             if not pairs:
-                return Message(f"{text}; make the structs alike")
+                return f"{text}; make the structs alike"
         if not pairs:
-            hint = "pass {} to add them"
             if old_paths:
-                hint = "pass rename= (--rename) for renamed columns, {} for new ones"
-            return Message(text, hint, add_columns=True)
+                return (
+                    f"{text}; pass rename= for renamed columns, add_columns=True for "
+                    "new ones"
+                )
+            return f"{text}; pass add_columns=True to add them"
         renames, casts = self._renames_of(pairs)
-        hint = f"pass {{}} if they were renamed{casts}"
+        renamed = f"{text}; pass rename={renames} if they were renamed{casts}"
         if has_new_fields:
-            return Message(text, hint, rename=renames)
+            return renamed
         if len(pairs) < len(new_paths):
-            hint = f"pass {{}} if they were renamed and the others are new{casts}"
-            return Message(text, hint, rename=renames, add_columns=True)
-        hint += "; if they are new, pass add_columns=True (--add-columns)"
-        return Message(text, hint, rename=renames)
+            return (
+                f"{text}; pass rename={renames}, add_columns=True if they were renamed "
+                f"and the others are new{casts}"
+            )
+        return f"{renamed}; if they are new, pass add_columns=True"
 
     def _describe_sides(self, old_paths: list[str], new_paths: list[str]) -> str:
         text = "before and after have different columns"

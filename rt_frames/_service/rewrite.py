@@ -23,7 +23,7 @@ from rt_frames._schema.data_type import map_types, storage
 from rt_frames._service.outcome import explain_multipart
 from rt_frames._service.service import Description, Service
 from rt_frames._service.write import WriteResult
-from rt_frames._text import Message, count
+from rt_frames._text import count
 
 if TYPE_CHECKING:
     from rt_frames._frames.source import Source
@@ -162,14 +162,12 @@ def _stored(schema: pa.Schema | None) -> list[pa.Field]:
     return [field.with_type(map_types(field.type, storage)) for field in schema or ()]
 
 
-def offer_rewrite(service: Service, name: str) -> Message:
+def offer_rewrite(service: Service, name: str) -> str:
     """Return the cure for a cast that the engine refuses."""
     if not service.dialect.multipart_create:
-        return Message(
-            f"the service can neither read rows nor replace a table, so {INSTEAD}"
-        )
+        return f"the service can neither read rows nor replace a table, so {INSTEAD}"
     if not service.can_rewrite:
-        return Message(
+        return (
             "the service does not support multipart writes, which a rewrite needs, so "
             f"{INSTEAD}"
         )
@@ -177,5 +175,7 @@ def offer_rewrite(service: Service, name: str) -> Message:
     # must not mask the refusal
     with contextlib.suppress(errors.RemoteError):
         rows = count(service.count(name), "row")
-    text = f"a rewrite reads all {rows}, and casts them exactly or not at all"
-    return Message(text, "pass {}", rewrite=True)
+    return (
+        f"a rewrite reads all {rows}, and casts them exactly or not at all; pass "
+        "rewrite=True"
+    )

@@ -36,7 +36,7 @@ from rt_frames._service.cluster import ClusterStream, find_cluster
 from rt_frames._service.outcome import explain_append, explain_upsert
 from rt_frames._service.parts import name_blocked, send_in_parts
 from rt_frames._service.service import Description, Service
-from rt_frames._text import Message, count, format_bytes, list_names, show_value
+from rt_frames._text import count, format_bytes, list_names, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rt_frames._frames.ipc import Buffers
     from rt_frames._frames.source import Source
     from rt_frames._http.dialects import Dialect
-    from rt_frames._http.request import Hint, Hints
+    from rt_frames._http.request import Hints
     from rt_frames.errors import Operation
 
 log = logging.getLogger("rt_frames")
@@ -145,11 +145,10 @@ def parse_keys(on: Any) -> tuple[str, ...]:
 
 
 def _no_keys() -> ValueError:
-    text = (
+    return ValueError(
         "on: an upsert needs the column, or the list of columns, whose values identify "
-        "a row"
+        'a row; pass on="…"'
     )
-    return ValueError(Message(text, "pass {}", on="…"))
 
 
 def write(service: Service, name: str, data: Any, options: WriteOptions) -> WriteResult:
@@ -475,12 +474,12 @@ def _finish(
 
 def _hints(dialect: Dialect, options: WriteOptions) -> Hints:
     """Return cures that only the caller's options allow."""
-    hints: dict[type[errors.RemoteError], Hint] = {}
+    hints: dict[type[errors.RemoteError], str] = {}
     if options.if_exists == "fail":
-        taken = "choose another name, or pass {}"
+        taken = 'choose another name, or pass if_exists="skip"'
         if dialect.replace:
             taken += ', "replace" or "append"'
-        hints[errors.TableExistsError] = taken, {"if_exists": "skip"}
+        hints[errors.TableExistsError] = taken
     if options.compression != "zstd":
-        hints[errors.PayloadTooLarge] = "{} makes it smaller", {"compression": "zstd"}
+        hints[errors.PayloadTooLarge] = 'compression="zstd" makes it smaller'
     return hints
