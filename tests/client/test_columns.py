@@ -256,11 +256,6 @@ def test_without_add_columns_the_error_offers_both(place, name):
     assert "drop_columns" not in str(refused.value)
 
 
-def test_strict_is_no_option_any_more(place, name):
-    with pytest.raises(TypeError, match="strict: no longer an option"):
-        alter(place, name, BASE, strict=False)
-
-
 def test_what_fails_half_way_names_what_was_done_and_the_same_call_finishes(
     place, name, monkeypatch
 ):

@@ -480,22 +480,6 @@ def test_the_type_that_is_offered_for_a_category_of_text_is_taken():
 RENAMED = SALES.rename(columns={"sold": "units"}).astype({"units": "int32"})
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: rt.plan_alterations(SALES, SALES, strict=True),
-        lambda: rt.alter_table(SALES, "t", strict=False),
-        lambda: SALES.remote.plan_alterations(SALES, strict=False),
-        lambda: SALES.remote.alter_table("t", strict=False),
-    ],
-)
-def test_an_option_of_earlier_versions_names_those_in_its_place(call):
-    with pytest.raises(
-        TypeError, match=r"strict: .* add_columns=True .* drop_columns="
-    ):
-        call()
-
-
 ROWS = [{"city": "Bern", "sold": 3}, {"city": "Genf", "sold": 4}]
 NO_FRAMES = [
     (SALES["sold"], "data.to_frame()"),
