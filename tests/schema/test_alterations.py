@@ -6,6 +6,7 @@ tests/client/test_plans.py has the values.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import pickle
 import re
@@ -325,18 +326,47 @@ def test_a_plan_that_one_request_does_not_take_is_split_casts_first_and_both_kno
 
 def test_plans_and_alterations_are_values():
     one = plan(columns(a=I32), columns(a=I64))
-    assert (
-        pickle.loads(pickle.dumps(one))
-        == one
-        == AlterationPlan([Alteration("a", data_type=int)])
-    )
-    assert (
-        len({Alteration("a", data_type="int64"), Alteration("a", data_type=pa.int64())})
-        == 1
-    )
-    assert all(
-        "nothing to alter" in shown for shown in (repr(one[:0]), one[:0]._repr_html_())
-    )
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert one == AlterationPlan([Alteration("a", data_type=int)])
+    same = [Alteration("a", data_type="int64"), Alteration("a", data_type=pa.int64())]
+    assert len({*same}) == 1
+    nothing = AlterationPlan()
+    assert "nothing to alter" in repr(nothing)
+    assert "nothing to alter" in nothing._repr_html_()
+
+
+def test_the_length_items_and_order_of_a_plan_are_those_of_its_changes():
+    before = columns(a=I32, b=I32, note=TEXT)
+    after = columns(a=I64, b=I64, day=pa.date32())
+    found = plan(before, after, add_columns=True, drop_columns=["note"])
+    assert len(found) == 2
+    assert [change.path for change in found] == ["a", "b"]
+    assert found[-1] is found.changes[1]
+    assert found[:1] == [found.changes[0]]
+    assert found.changes[0] in found
+    with pytest.raises(IndexError):
+        found[2]
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        AlterationPlan([Alteration("a", rename="b")]),
+        AlterationPlan(added=columns(day=pa.date32())),
+        AlterationPlan(dropped=["note"]),
+    ],
+)
+def test_a_plan_is_true_if_it_changes_adds_or_drops_and_is_a_value(one):
+    again = pickle.loads(pickle.dumps(one))
+    assert one
+    assert again == copy.copy(one) == dataclasses.replace(one) == one
+    assert len({one, again, AlterationPlan()}) == 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.dropped = ()
+
+
+def test_a_plan_that_only_leaves_columns_alone_is_false():
+    assert not AlterationPlan(left_alone=["old"])
 
 
 WRONG = [
