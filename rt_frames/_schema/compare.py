@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import types
 
-from rt_frames._names import closest_names, did_you_mean, duplicates, join_path
+from rt_frames._names import did_you_mean, duplicates, join_path
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.casts import family, list_kind_on_path
 from rt_frames._schema.data_type import (
@@ -28,8 +28,6 @@ from rt_frames._schema.data_type import (
 from rt_frames._text import list_names, show_value
 from rt_frames.errors import AlterationError
 
-# more pairs of names would delay the error
-_MAX_COMPARED = 2500
 _EXAMPLES = {
     "rename": 'a dict such as {"old": "new"}',
     "nullable": 'a dict such as {"column": False}',
@@ -413,36 +411,23 @@ class _Comparison:
                 )
 
     def _advice(self, has_new_fields: bool) -> str:
-        """List the columns of one side only, and offer the options that match them."""
+        """List the columns of one side only, and name the options for them."""
         old_paths = self.old_paths()
         new_paths = []
-        pairs = []
         for level in self.unmatched:
             new_paths += [level.prefix + new.name for new in level.new]
-            for old, new in _pair_up(level.old, level.new):
-                pairs.append((level.prefix + old.name, old, new))
         text = self._describe_sides(old_paths, new_paths)
+        if len(old_paths) == len(new_paths) == 1 and (renames := self._only_rename()):
+            text += f"; pass rename={renames} if it was renamed"
+            return text if has_new_fields else f"{text}, or add_columns=True if not"
         if has_new_fields:
-            text += "; fields cannot be added to a struct"
-            if not pairs:
-                return f"{text}; make the structs alike"
-        if not pairs:
-            if old_paths:
-                return (
-                    f"{text}; pass rename= for renamed columns, add_columns=True for "
-                    "new ones"
-                )
+            return f"{text}; fields cannot be added to a struct; make the structs alike"
+        if not old_paths:
             return f"{text}; pass add_columns=True to add them"
-        renames, casts = self._renames_of(pairs)
-        renamed = f"{text}; pass rename={renames} if they were renamed{casts}"
-        if has_new_fields:
-            return renamed
-        if len(pairs) < len(new_paths):
-            return (
-                f"{text}; pass rename={renames}, add_columns=True if they were renamed "
-                f"and the others are new{casts}"
-            )
-        return f"{renamed}; if they are new, pass add_columns=True"
+        return (
+            f"{text}; pass rename={{…}} for renamed columns, or add_columns=True for new "
+            "ones, with drop_columns=[…] for columns to drop"
+        )
 
     def _describe_sides(self, old_paths: list[str], new_paths: list[str]) -> str:
         text = "before and after have different columns"
@@ -458,19 +443,17 @@ class _Comparison:
             text += f"; only {new_side}: {list_names(new_paths)}"
         return text
 
-    def _renames_of(
-        self, pairs: list[tuple[str, pa.Field, pa.Field]]
-    ) -> tuple[dict[str, str], str]:
-        """Return the renames to offer, and the casts that they lead to, as text."""
+    def _only_rename(self) -> dict[str, str]:
+        """Return the renames that match one old to one new field of the same type."""
+        (level,) = (level for level in self.unmatched if level.new)
+        (new,) = level.new
+        if [old.type for old in level.old] != [new.type]:
+            return {}
         renames = {
             path: name for path, name in self.rename.items() if path in self.seen
         }
-        casts = ""
-        for path, old, new in pairs:
-            renames[path] = new.name
-            if old.type != new.type:
-                casts += f"; {path!r} is then cast from {old.type} to {new.type}"
-        return renames, casts
+        renames[level.prefix + level.old[0].name] = new.name
+        return renames
 
 
 def _dot_error(path: str, rename: str | None) -> AlterationError:
@@ -479,27 +462,6 @@ def _dot_error(path: str, rename: str | None) -> AlterationError:
         f"column {path!r} cannot be changed{target}: dots separate nested fields, so no path leads to a name "
         "with a dot; keep its name and type, or create a new table"
     )
-
-
-def _pair_up(
-    old_fields: list[pa.Field], new_fields: list[pa.Field]
-) -> list[tuple[pa.Field, pa.Field]]:
-    """Guess renames: equal types and similar names, then a single leftover pair."""
-    if len(old_fields) * len(new_fields) > _MAX_COMPARED:
-        return []
-    pairs = []
-    unpaired = []
-    free = {new.name: new for new in new_fields}
-    for old in old_fields:
-        names = [name for name, new in free.items() if new.type == old.type]
-        closest = closest_names(old.name, names)
-        if closest:
-            pairs.append((old, free.pop(closest[0])))
-        else:
-            unpaired.append(old)
-    if len(unpaired) == 1 and len(free) == 1:
-        pairs += zip(unpaired, free.values(), strict=True)
-    return pairs
 
 
 def _as_described(

@@ -129,6 +129,14 @@ def child_fields(arrow: pa.DataType) -> list[pa.Field]:
     return [arrow.field(i) for i in range(arrow.num_fields)]
 
 
+def contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
+    """Return whether a type, or a type inside it, passes a test."""
+    if test(arrow):
+        return True
+    children = child_fields(storage(arrow))
+    return any(contains(child.type, test) for child in children)
+
+
 def iter_fields(
     fields: Iterable[pa.Field], path: str = "", parents: Parents = ()
 ) -> Iterator[tuple[str, pa.Field, Parents]]:

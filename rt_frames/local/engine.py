@@ -26,7 +26,7 @@ import lance.fragment
 import pyarrow as pa
 import pyarrow.types as is_
 
-from rt_frames._schema.data_type import iter_fields
+from rt_frames._schema.data_type import contains
 from rt_frames._text import list_names, one_line
 from rt_frames._threads import prefetch
 from rt_frames.local.alter_request import Change, describe, parse_alterations
@@ -414,14 +414,11 @@ def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
 
 def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
     """List columns with a dictionary, at any depth, whose codes have under 32 bits."""
-    return [field.name for field in schema if _has_narrow_codes(field)]
+    return [field.name for field in schema if contains(field.type, _has_narrow_codes)]
 
 
-def _has_narrow_codes(column: pa.Field) -> bool:
-    for _, field, _ in iter_fields([column]):
-        if is_.is_dictionary(field.type) and field.type.index_type.bit_width < 32:
-            return True
-    return False
+def _has_narrow_codes(arrow: pa.DataType) -> bool:
+    return bool(is_.is_dictionary(arrow) and arrow.index_type.bit_width < 32)
 
 
 def alter(folder: Path, request: dict[str, Any]) -> int:

@@ -21,6 +21,7 @@ import pyarrow.types as is_
 from rt_frames._names import RESERVED, duplicates, has_control_characters, join_path
 from rt_frames._schema.data_type import (
     child_fields,
+    contains,
     fixed_items,
     has_variable_items,
     iter_fields,
@@ -76,9 +77,8 @@ def alignment(schema: pa.Schema) -> pa.ipc.Alignment:
 
     Lance panics on decimals that are not aligned to 16 bytes; Arrow's default is 8.
     """
-    for _, field, _ in iter_fields(schema):
-        if is_.is_decimal(storage(field.type)):
-            return pa.ipc.Alignment.At64Byte
+    if any(contains(arrow, is_.is_decimal) for arrow in schema.types):
+        return pa.ipc.Alignment.At64Byte
     return pa.ipc.Alignment.DataTypeSpecific
 
 

@@ -250,15 +250,10 @@ def test_a_new_name_that_differs_by_case_alone_is_refused(place, name):
 def test_without_add_columns_the_error_offers_both(place, name):
     place.create(name, BASE)
     with pytest.raises(AlterationError) as refused:
-        alter(place, name, {"id": "int64", "text": "string"})
+        alter(place, name, {"id": "int64", "text": "utf8"})
     assert "rename={'s': 'text'}" in str(refused.value)
     assert "add_columns=True" in str(refused.value)
     assert "drop_columns" not in str(refused.value)
-
-
-def test_strict_is_no_option_any_more(place, name):
-    with pytest.raises(TypeError, match="strict: no longer an option"):
-        alter(place, name, BASE, strict=False)
 
 
 def test_what_fails_half_way_names_what_was_done_and_the_same_call_finishes(
