@@ -82,13 +82,14 @@ def _cast_target(
     None if the service would describe the column's own type in the same way.
     """
     have = to_portable(field.type if requested is None else requested, field.name)
-    if have == target:
+    # pyarrow's == ignores the names of items, which the engine compares
+    if have.equals(target, check_metadata=True):
         return None
     if types.is_null(have):
         return target
     wanted = map_types(target, storage)
     stored = map_types(have, storage)
-    is_stored_alike = stored == wanted
+    is_stored_alike = stored.equals(wanted, check_metadata=True)
     if requested is not None and not differs_in_layout_only(stored, wanted):
         raise table_type_error(have, target, field.name)
     # some services describe only the storage of extension types

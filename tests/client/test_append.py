@@ -40,6 +40,9 @@ TABLE = pa.table(
         "price": pa.array([Decimal(1)], pa.decimal128(9, 2)),
     }
 )
+UUIDS = pa.ExtensionArray.from_storage(
+    pa.uuid(), pa.array([b"0" * 16, b"1" * 16], pa.binary(16))
+)
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +109,75 @@ def test_json_is_added_in_any_layout(folder):
     for texts in made:
         append(table, pa.table({"j": texts}))
     assert rows(table)["j"].to_pylist() == ["1", None] * 4
+
+
+def named(name, item, make=pa.list_):
+    return make(pa.field(name, item))
+
+
+ITEM = named("item", pa.int64())
+# as Parquet names items
+ELEMENT = named("element", pa.int64())
+
+
+@pytest.mark.parametrize(
+    ("stored", "sent", "value"),
+    [
+        (ITEM, ELEMENT, [1, None]),
+        (ELEMENT, ITEM, [1, None]),
+        (ITEM, named("element", pa.int64(), pa.list_view), [1]),
+        (named("item", ITEM), named("element", ELEMENT), [[1], None]),
+        (pa.large_list(pa.string()), named("e", pa.string(), pa.large_list), ["a"]),
+        (pa.large_list(pa.string()), named("element", pa.string()), ["a"]),
+        (pa.list_(pa.int8(), 2), pa.list_(pa.field("element", pa.int8()), 2), [1, 2]),
+        (pa.struct({"x": ITEM}), pa.struct({"x": ELEMENT}), {"x": [1]}),
+        (pa.map_("string", ITEM), pa.map_("string", ELEMENT), [("a", [1])]),
+        (
+            pa.map_(pa.string(), pa.int64()),
+            pa.map_(pa.field("k", pa.string(), False), pa.field("v", pa.int64())),
+            [("a", 1)],
+        ),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("if_exists", ["append", "upsert"])
+def test_lists_fit_a_table_whatever_the_names_of_their_items(
+    folder, name, stored, sent, value, if_exists
+):
+    table = folder.create_table(
+        name, pa.table({"id": [1], "c": pa.array([value], stored)})
+    )
+    data = pa.table({"id": [2, 3], "c": pa.array([value, None], sent)})
+    on = "id" if if_exists == "upsert" else None
+    rt.to_table(data, name, client=folder, if_exists=if_exists, on=on)
+    found = rows(table)
+    assert found["c"].to_pylist() == [value, value, None]
+    assert found.schema.field("c").type.equals(stored, check_metadata=True)
+
+
+def test_coded_lists_and_lists_of_uuids_fit_whatever_the_names_of_their_items(folder):
+    lists = [
+        pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), items, type=arrow)
+        for items in (pa.array([1, 2]), UUIDS)
+        for arrow in (named("item", items.type), named("element", items.type))
+    ]
+    coded = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), lists[1])
+    table = folder.create_table("v", pa.table({"n": lists[0], "u": lists[2]}))
+    append(table, pa.table({"n": coded, "u": lists[3]}))
+    for chunked in rows(table).columns:
+        first, second = chunked.chunks
+        assert first.equals(second)
+
+
+def test_lists_of_items_as_parquet_and_pandas_name_them_follow_each_other(folder):
+    first = pd.DataFrame({"tags": [["a"]]})
+    file = pa.BufferOutputStream()
+    first.to_parquet(file)
+    read = pd.read_parquet(pa.BufferReader(file.getvalue()), dtype_backend="pyarrow")
+    table = folder.create_table("p", iter([first, read, first]))
+    append(table, iter([read, first]))
+    append(table, iter([first, read]))
+    assert rows(table)["tags"].to_pylist() == [["a"]] * 7
 
 
 def test_vectors_and_uuids_are_added_from_pandas(folder):
