@@ -14,6 +14,7 @@ from pyarrow import types
 from rt_frames._frames.kinds import differs_in_layout_only, table_type_error
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import did_you_mean
+from rt_frames._schema.casts import family
 from rt_frames._schema.data_type import map_types, storage
 from rt_frames._schema.portable import to_portable
 from rt_frames._text import Message, list_names
@@ -95,6 +96,6 @@ def _cast_target(
     # some services describe only the storage of extension types
     if wanted == target and is_stored_alike:
         return None
-    if wanted == target and isinstance(have, pa.JsonType):
-        return pa.json_(wanted)
+    if isinstance(have, pa.JsonType) and family(target) == "text":
+        return None
     return target

@@ -115,6 +115,29 @@ def named(name, item, make=pa.list_):
     return make(pa.field(name, item))
 
 
+@pytest.mark.parametrize(
+    "layout", [pa.string(), pa.large_string(), pa.string_view()], ids=str
+)
+def test_json_in_any_layout_is_a_column_to_add(folder, name, layout):
+    table = folder.create_table(name, pa.table({"id": [1]}))
+    texts = pa.array(["[1]"], pa.json_(layout))
+    append(table, pa.table({"id": [2], "a": texts}), add_columns=True)
+    data = pa.table({"id": [2], "b": texts})
+    rt.to_table(
+        data, name, client=folder, if_exists="upsert", on="id", add_columns=True
+    )
+    rt.alter_table(pa.table({"c": texts}), name, client=folder, add_columns=True)
+    found = rows(table)
+    assert found.schema.types == [pa.int64(), *[pa.json_()] * 3]
+    assert found.to_pylist()[1] == {"id": 2, "a": "[1]", "b": "[1]", "c": None}
+
+
+def test_json_is_refused_for_bytes_by_name(folder, name):
+    table = folder.create_table(name, pa.table({"b": pa.array([b"1"], pa.binary(1))}))
+    with pytest.raises(rt.errors.UnsupportedTypeError, match=r"column 'b' is .*json"):
+        append(table, pa.table({"b": pa.array(["1"], pa.json_())}))
+
+
 ITEM = named("item", pa.int64())
 # as Parquet names items
 ELEMENT = named("element", pa.int64())

@@ -593,7 +593,7 @@ PORTABLE = [
     (pa.list_(pa.decimal32(5, 2), 3), pa.list_(pa.decimal128(5, 2), 3)),
     *((pa.uuid(), pa.uuid()), (pa.json_(pa.string()), pa.json_(pa.string()))),
     *(
-        (pa.json_(pa.string_view()), pa.json_(TEXT)),
+        (pa.json_(pa.string_view()), pa.json_()),
         (pa.bool8(), pa.int8()),
         (Money(), TEXT),
     ),
