@@ -392,6 +392,34 @@ def test_later_items_without_a_value_fit_and_a_value_of_another_kind_is_refused_
     assert rows(table).num_rows == 9
 
 
+NO_CATEGORY = pd.DataFrame({"c": pd.Categorical([None, None])})
+
+
+@pytest.mark.parametrize("value", ["a", 7])
+def test_a_category_without_a_value_fits_tables_and_items_of_any_category(
+    folder, name, value
+):
+    some = pd.DataFrame({"c": pd.Categorical([value])})
+    table = folder.create_table(name, iter([some, NO_CATEGORY]))
+    append(table, NO_CATEGORY)
+    append(table, iter([NO_CATEGORY, some]))
+    found = rows(table)["c"]
+    assert pa.types.is_dictionary(found.type)
+    assert found.to_pylist() == [value, *[None] * 6, value]
+
+
+def test_a_first_partition_whose_categories_have_no_value_needs_a_type(folder, name):
+    dask = pytest.importorskip("dask.dataframe")
+    frames = [NO_CATEGORY, pd.DataFrame({"c": pd.Categorical(["a"])})]
+    data = dask.from_map(lambda number: frames[number], [0, 1], meta=NO_CATEGORY)
+    with pytest.raises(
+        rt.errors.UnsupportedTypeError, match="has no values, so its type is unknown"
+    ):
+        folder.create_table(name, data)
+    table = folder.create_table(name, data, dtypes={"c": "large_string"})
+    assert rows(table)["c"].to_pylist() == [None, None, "a"]
+
+
 # older Polars reads no extension types
 FROM_POLARS = [
     *["id", "doc"][: 2 * hasattr(pl, "BaseExtension")],

@@ -259,7 +259,15 @@ def test_classes_of_pandas_dtypes_of_numpy_and_types_of_python_are_known_too(
 
 @pytest.mark.parametrize(
     "dtype",
-    [pl.Null, pl.Null(), type(None), "null", pd.CategoricalDtype([]), pa.null()],
+    [
+        pl.Null,
+        pl.Null(),
+        type(None),
+        "null",
+        pa.null(),
+        pd.CategoricalDtype([]),
+        pd.Categorical([None]).dtype,
+    ],
     ids=str,
 )
 def test_the_type_of_nulls_is_known_and_no_column_is_sent_in_it(dtype):
