@@ -328,6 +328,45 @@ def test_what_does_not_fit_exactly_is_refused_by_column_before_anything_is_sent(
     assert rows(table).num_rows == 1
 
 
+DECIMALS = [  # a decimal, and whether halves, floats and doubles hold it
+    ("0.5", True, True, True),
+    ("-0.125", True, True, True),
+    ("0.1", False, False, True),
+    ("3.14", False, False, True),
+    ("1000.7", False, False, True),
+    ("0.0000001", False, False, True),
+    ("2048", True, True, True),
+    ("2049", False, True, True),
+    ("65504", True, True, True),
+    ("65520", False, True, True),
+    ("16777217", False, False, True),
+    ("9007199254740993", False, False, False),
+    (str(2**100), False, True, True),
+]
+
+
+@pytest.mark.parametrize(("text", "half", "single", "double"), DECIMALS)
+def test_decimals_fit_floats_as_their_doubles_do(
+    folder, name, text, half, single, double
+):
+    data = pa.table({"x": [Decimal(text)], "xs": [[Decimal(text), None]]})
+    for arrow, fits in [
+        (pa.float16(), half),
+        (pa.float32(), single),
+        (pa.float64(), double),
+    ]:
+        schema = pa.schema({"x": arrow, "xs": pa.list_(arrow)})
+        table = folder.create_table(name, schema.empty_table(), if_exists="replace")
+        if fits:
+            append(table, data)
+            found = [{"x": float(text), "xs": [float(text), None]}]
+            assert rows(table).to_pylist() == found
+            continue
+        with pytest.raises(rt.errors.UnsupportedTypeError, match="stored exactly"):
+            append(table, data)
+        assert rows(table).num_rows == 0
+
+
 IDS = pa.array([bytes(range(16)), None, bytes(16)], pa.uuid())
 KINDS = pa.table(
     {
