@@ -19,6 +19,7 @@ from rt_frames._client import (
     check_plan,
     forget_schema,
     rewrite_columns,
+    service_of,
 )
 from rt_frames._connect import connect, disconnect, resolve
 from rt_frames._display import hide_traceback
@@ -395,7 +396,8 @@ def plan_alterations(
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
     stored = []
-    if isinstance(before, RemoteTable):
+    table = before if isinstance(before, RemoteTable) else None
+    if table is not None:
         stored.append("before")
     if isinstance(after, RemoteTable):
         stored.append("after")
@@ -417,6 +419,8 @@ def plan_alterations(
         add_columns=add_columns,
         drop_columns=drop_columns,
         stored="before" in stored,
+        # other services may describe only the storage of extension types
+        shows_extensions=table is not None and service_of(table.client).is_embedded,
         compare_nullability=are_schemas,
     )
 

@@ -178,7 +178,7 @@ def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
     for child in children:
         _check_type(child.type, column, join_path(path, child.name))
     if has_variable_items(arrow):
-        text = f"column {path!r} is {arrow!s:.200}; fixed-size lists of items that vary in size cannot be stored"
+        text = f"column {path!r} is {arrow!s:.200}; the items of fixed-size lists must be numbers, booleans, times or bytes of a fixed size"
         raise _unsuitable(text, "cast it to lists of variable size", "pass", column)
 
 
@@ -195,7 +195,7 @@ def _unsuitable(
 def _example(arrow: pa.DataType) -> Any:
     """Return a dtype to pass for a column that cannot be sent.
 
-    Nulls become text, and fixed-size lists of variable items become lists.
+    Nulls become text, and fixed-size lists that cannot be stored become lists.
     """
     if not types.is_nested(arrow):
         return "large_string"

@@ -43,20 +43,24 @@ def plan(
     add_columns: bool = False,
     drop_columns: Sequence[str] = (),
     stored: bool = False,
+    shows_extensions: bool = False,
     compare_nullability: bool = False,
 ) -> AlterationPlan:
     """Return the plan that leads from one schema of portable types to another.
 
     AlterationError if the schemas or the options do not match. If ``before`` is
     ``stored``, a drop counts as done when the name is gone, and a rename when the old
-    name is gone and the new name exists; extension types count as their storage.
+    name is gone and the new name exists; extension types count as their storage, but
+    for those of ``after`` if the service ``shows_extensions`` when it describes tables.
     """
     renames = _check_option("rename", rename, str)
     nulls = _check_option("nullable", nullable, bool)
     if renames or nulls:
         renames, nulls = _as_old_paths(before, after, renames, nulls, stored)
     drops = _check_drops(drop_columns, before, after, renames, stored)
-    comparison = _Comparison(renames, nulls, stored, compare_nullability)
+    comparison = _Comparison(
+        renames, nulls, stored, shows_extensions, compare_nullability
+    )
     changes = comparison.compare(list(before), list(after))
     comparison.check_new_fields(add_columns)
     comparison.check_on_both_sides("rename", renames)
@@ -256,6 +260,7 @@ class _Comparison:
     rename: Mapping[str, str]
     nullable: Mapping[str, bool]
     is_stored: bool
+    shows_extensions: bool
     compare_nullability: bool
     seen: set[str] = field(default_factory=set)
     unmatched: list[_Unmatched] = field(default_factory=list)
@@ -309,7 +314,7 @@ class _Comparison:
         before = old.type
         after = new.type
         if self.is_stored:
-            before, after = _as_described(before, after)
+            before, after = _as_described(before, after, self.shows_extensions)
         inside = []
         data_type = None
         item, new_item = _innermost(before, after)
@@ -465,20 +470,25 @@ def _dot_error(path: str, rename: str | None) -> AlterationError:
 
 
 def _as_described(
-    before: pa.DataType, after: pa.DataType
+    before: pa.DataType, after: pa.DataType, shows_extensions: bool
 ) -> tuple[pa.DataType, pa.DataType]:
     """Return the types of a stored and a frame's column as services describe them.
 
     That is, as their storage. Bytes for a stored UUID, and text for stored JSON, count
-    as the stored type, because some libraries read them so.
+    as the stored type, because some libraries read them so. UUIDs and JSON for a column
+    of another type stay what they are, if services could not mean them by that type.
     """
     stored = map_types(before, storage)
     plain = map_types(after, storage)
-    if isinstance(before, pa.UuidType) and family(plain) == "binary":
+    item, new_item = _innermost(before, after)
+    kind = family(storage(new_item))
+    if isinstance(item, pa.UuidType) and kind == "binary":
         return stored, stored
-    if isinstance(before, pa.JsonType) and family(plain) == "text":
+    if isinstance(item, pa.JsonType) and kind == "text":
         return stored, stored
-    if isinstance(after, pa.UuidType) and stored != plain:
+    if not _is_extension(new_item) or item == new_item:
+        return stored, plain
+    if shows_extensions or stored != plain:
         return stored, after
     return stored, plain
 

@@ -104,7 +104,11 @@ def fixed_items(arrow: pa.DataType) -> tuple[pa.DataType, int]:
 
 
 def has_variable_items(arrow: pa.DataType) -> bool:
-    """Return whether fixed-size lists have items of variable size: none are stored."""
+    """Return whether fixed-size lists have items that the engine cannot store in them.
+
+    Text and lists vary in size. Lance 14 stores structs, but reads them only alone,
+    without other columns; it refuses UUIDs.
+    """
     item, _ = fixed_items(arrow)
     fixed = (
         types.is_primitive(item)

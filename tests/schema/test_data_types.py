@@ -358,7 +358,7 @@ def test_a_map_is_read_as_services_describe_it(arrow, said):
 
 STORED = [
     (pa.uuid(), {"type": "fixed_size_binary", "length": 16}),
-    (pa.json_(pa.large_string()), {"type": "large_string"}),
+    (pa.json_(pa.large_string()), {"type": "string"}),
     (
         pa.list_(pa.field("u", pa.uuid())),
         {"type": "list", "fields": [child(rt.data_type(pa.binary(16)), "u")]},
