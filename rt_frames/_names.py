@@ -34,13 +34,15 @@ def duplicates(names: Iterable[T]) -> list[T]:
     return [name for name, number in Counter(names).items() if number > 1]
 
 
-# Lance's own columns
+# Lance's own columns; the last two are those of its merges (pylance 14)
 RESERVED = (
     "_rowid",
     "_rowaddr",
     "_rowoffset",
     "_row_created_at_version",
     "_row_last_updated_at_version",
+    "__action",
+    "__merge_source_sentinel",
 )
 
 

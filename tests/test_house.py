@@ -22,6 +22,7 @@ HELPERS = {
     "_names",
     "_version",
     "_threads",
+    "_arrow_messages",
     "_display",
     "_progress",
     "_extras",

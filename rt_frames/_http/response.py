@@ -7,6 +7,7 @@ parsed raises ValueError.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -15,9 +16,14 @@ from urllib.parse import quote
 import pyarrow as pa
 import requests
 import urllib3
+from pyarrow import types
 from requests.structures import CaseInsensitiveDict
 
+from rt_frames._arrow_messages import MessageFile
 from rt_frames._http.arguments import Secrets
+from rt_frames._text import one_line
+
+MAX_LIST_BYTES = 16 * 2**20
 
 
 class Response(NamedTuple):
@@ -125,12 +131,34 @@ def parse_schema(response: Response) -> Any:
 def _read_arrow_names(body: bytes) -> Any:
     if not body.endswith(b"\xff\xff\xff\xff\0\0\0\0"):
         raise ValueError("the response is a truncated Arrow stream")
+    names: list[Any] = []
+    bytes_left = MAX_LIST_BYTES
     try:
-        return pa.ipc.open_stream(body).read_all().column("name").to_pylist()
-    except (pa.ArrowException, KeyError, OSError) as error:
+        for batch in pa.ipc.open_stream(MessageFile(io.BytesIO(body).read, bytes_left)):
+            column = _find_names(batch)
+            bytes_left -= column.nbytes
+            _check_left(bytes_left)
+            names += column.to_pylist()
+    except (pa.ArrowException, KeyError, OSError, ValueError) as error:
         raise ValueError(
-            f"the response is not an Arrow stream with a name column ({error})"
+            f"the response is not an Arrow stream with a name column ({one_line(str(error), 200)})"
         ) from None
+    return names
+
+
+def _find_names(batch: pa.RecordBatch) -> pa.Array:
+    column = batch.column("name")
+    # values of other types may share their bytes, and each would be a text of its own
+    if not (types.is_string(column.type) or types.is_large_string(column.type)):
+        raise ValueError(f"the names are {str(column.type)[:80]}")
+    # offsets beyond the buffers would expose other memory
+    column.validate(full=True)
+    return column
+
+
+def _check_left(nbytes: int) -> None:
+    if nbytes < 0:
+        raise ValueError(f"it takes more than {MAX_LIST_BYTES // 2**20} MiB")
 
 
 def parse_no_rows(response: Response) -> None:

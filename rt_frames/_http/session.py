@@ -58,7 +58,7 @@ from rt_frames._http.failures import (
     reclassify_exists,
 )
 from rt_frames._http.request import JSON, Failure, Outcome, Purpose, Request, Result
-from rt_frames._http.response import parse_table_names, read_response
+from rt_frames._http.response import MAX_LIST_BYTES, parse_table_names, read_response
 from rt_frames._http.rows import Rows
 from rt_frames._http.upload import Upload
 from rt_frames._text import one_line
@@ -68,7 +68,6 @@ log = logging.getLogger("rt_frames")
 
 # seconds for all attempts of one request together
 RETRY_DEADLINE = 60.0
-MAX_LIST_BYTES = 16 * 2**20
 MAX_RESPONSE_BYTES = 2**20
 LIST = Purpose("list")
 

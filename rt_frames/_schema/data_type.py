@@ -29,8 +29,8 @@ from rt_frames.errors import UnsupportedTypeError
 # can wrap a column
 MAX_LEVELS = 32
 
-# Arrow counts bytes and items of a fixed size with 32 bits
-_MAX_LENGTH = 2**31 - 1
+# bytes or items of fixed size in one value: cheap to describe, expensive to make
+MAX_FIXED_SIZE = 2**24
 
 # types around a field, outermost first
 Parents = tuple[pa.DataType, ...]
@@ -101,6 +101,14 @@ def fixed_items(arrow: pa.DataType) -> tuple[pa.DataType, int]:
         size = size * arrow.list_size
         arrow = arrow.value_type
     return arrow, size
+
+
+def fixed_size(arrow: pa.DataType) -> int:
+    """Return the number of fixed-size items, or bytes, in one value; else 1."""
+    item, size = fixed_items(arrow)
+    if types.is_fixed_size_binary(item):
+        return size * int(item.byte_width)
+    return size
 
 
 def has_variable_items(arrow: pa.DataType) -> bool:
@@ -350,7 +358,13 @@ def _parse_list(spec: Mapping[str, Any], at: str, level: int) -> pa.DataType:
         )
     (item,) = fields
     if name == "fixed_size_list":
-        return pa.list_(item, _parse_length(spec, at))
+        arrow = pa.list_(item, _parse_length(spec, at))
+        if fixed_size(arrow) > MAX_FIXED_SIZE:
+            raise ValueError(
+                f"{at}.length: fixed sizes, multiplied by those inside, must be at most "
+                f"{MAX_FIXED_SIZE:,}"
+            )
+        return arrow
     if name == "list":
         return pa.list_(item)
     if name == "large_list":
@@ -366,10 +380,10 @@ def _parse_list(spec: Mapping[str, Any], at: str, level: int) -> pa.DataType:
 def _parse_length(spec: Mapping[str, Any], at: str) -> int:
     length = spec.get("length")
     is_bool = isinstance(length, bool)
-    if isinstance(length, int) and not is_bool and 0 <= length <= _MAX_LENGTH:
+    if isinstance(length, int) and not is_bool and 0 <= length <= MAX_FIXED_SIZE:
         return length
     raise ValueError(
-        f"{at}.length: a {spec['type']} needs a length from 0 to {_MAX_LENGTH}, got {show_value(length)}"
+        f"{at}.length: a {spec['type']} needs a length from 0 to {MAX_FIXED_SIZE}, got {show_value(length)}"
     )
 
 

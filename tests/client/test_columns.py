@@ -99,6 +99,7 @@ def test_without_it_a_new_column_is_an_error_that_offers_it(place, name, if_exis
 NOT_ADDED = {
     "case": (pa.table({"S": ["x"]}), "'S'"),
     "reserved": (pa.table({"_rowid": [1]}), "_rowid"),
+    "reserved by upserts": (pa.table({"__action": [1]}), "__action"),
     "no type": (pa.table({"new": pa.nulls(1)}), "'new'"),
     "dot": (pa.table({"a.b": [1]}), "a.b"),
     "types of others": (pa.table({"new": [1], "s": [1]}), "'s' is int64"),

@@ -325,6 +325,7 @@ def test_names_that_only_the_embedded_service_refuses_are_cleaned_too(client, na
         "_rowid": "_rowid_",
         "*": "*_",
         "_rowaddr": "_rowaddr_",
+        "__action": "__action_",
         "_ROWID": "_ROWID",
     }
     frame = pl.DataFrame({label: [1] for label in odd})
