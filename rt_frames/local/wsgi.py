@@ -24,7 +24,7 @@ from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import make_printable
 from rt_frames._version import __version__
 from rt_frames.errors import UnsupportedTypeError
-from rt_frames.local import changes, engine, merge, query
+from rt_frames.local import changes, merge, query
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.store import Store
@@ -257,7 +257,7 @@ class Application:
         self._store.check_there(name)
         _check_content_type(environ, JSON)
         request = _read_json(body, '{"alterations": [{"path": "a", "rename": "b"}]}')
-        version = self._store.change(name, partial(engine.alter, request=request))
+        version = self._store.change(name, partial(changes.alter, request=request))
         return {"version": version}
 
     def _add_columns(self, environ: Environ, body: Body, name: str) -> dict[str, int]:
