@@ -1002,7 +1002,7 @@ def alter_by_kind(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
     for part in by_kind(plan):
         try:
             altered = table.alter_columns(part)
-        except Exception as error:
+        except BaseException as error:
             if done:
                 error.add_note(
                     f"changed before the error: {list_some(done)}; the same call makes "

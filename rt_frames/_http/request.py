@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from rt_frames import errors
 from rt_frames._http.response import Response
-from rt_frames._http.upload import Buffers
+from rt_frames._http.upload import Buffers, Upload
 
 JSON = "application/json"
 # operations that change nothing and may always be repeated
@@ -83,6 +83,38 @@ class Failure(NamedTuple):
 Outcome = Result | Failure
 
 
+@dataclass
+class LastAttempt:
+    """The request of a call that was sent last, if it may change something.
+
+    Attributes
+    ----------
+    request : Request or None
+        The request.
+    upload : Upload or None
+        Its body, which shows how much was sent.
+    outcome : Result, Failure or None
+        The outcome; None until a response was read.
+    """
+
+    request: Request | None = None
+    upload: Upload | None = None
+    outcome: Outcome | None = None
+
+    def begin(self, request: Request, upload: Upload) -> None:
+        """Record an attempt. What parts change is invisible until the commit."""
+        is_visible = not request.purpose.is_read and request.multipart_step != "part"
+        self.request = request if is_visible else None
+        self.upload = upload
+        self.outcome = None
+
+    def clear(self) -> None:
+        """Forget the attempt, which holds the caller's data."""
+        self.request = None
+        self.upload = None
+        self.outcome = None
+
+
 class Purpose(NamedTuple):
     """The purpose of a request: facts for errors that only the caller knows.
 
@@ -102,6 +134,8 @@ class Purpose(NamedTuple):
         Called with the failure; returns a sentence on whether the write took effect.
     hints : dict of error to hint
         Cures for some errors.
+    last_attempt : LastAttempt, optional
+        Records each attempt, for the note of an interrupt.
     """
 
     operation: errors.Operation
@@ -112,6 +146,7 @@ class Purpose(NamedTuple):
     listed_before: bool | None = None
     explain_outcome: Callable[[Failure], str] | None = None
     hints: Hints = NO_HINTS
+    last_attempt: LastAttempt | None = None
 
     @property
     def is_read(self) -> bool:

@@ -240,9 +240,18 @@ class Session:
         return None
 
     def _attempt(self, request: Request) -> Outcome:
+        """Make one attempt, and record it for the note of an interrupt."""
+        upload = self._new_upload(request)
+        last = request.purpose.last_attempt
+        if last is None:
+            return self._log_attempt(request, upload)
+        last.begin(request, upload)
+        last.outcome = self._log_attempt(request, upload)
+        return last.outcome
+
+    def _log_attempt(self, request: Request, upload: Upload) -> Outcome:
         """Make one attempt, and log it."""
         start = time.monotonic()
-        upload = self._new_upload(request)
         status = "no response"
         try:
             stream = self._exchange(request, upload)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rt_frames._service.service import Description, Service
 
 _REFUSED = (errors.ConflictError, errors.BadRequest, errors.AuthenticationError)
-OUTCOME_UNKNOWN = "the outcome is unknown"
 MAY_TAKE_EFFECT = "the write may still take effect"
 CHECK_AGAIN = (
     f"{MAY_TAKE_EFFECT}: wait for the service's timeout, and check again before sending "

@@ -20,7 +20,6 @@ from rt_frames._service.cluster import ClusterStream
 from rt_frames._service.outcome import (
     CHECK_AGAIN,
     MAY_TAKE_EFFECT,
-    OUTCOME_UNKNOWN,
     explain_multipart,
 )
 from rt_frames._service.service import Description, Service
@@ -126,15 +125,9 @@ class _PartsWrite:
     def _add_note(self, error: BaseException) -> None:
         """Add the state of the table to an error that does not report it."""
         if self._upload.commit_started:
-            note = (
-                f"{OUTCOME_UNKNOWN}, as the commit has started; check the table's rows "
-                "before sending again"
-            )
-            is_reported = isinstance(error, errors.RemoteError)
-        else:
-            note = self._clean_up()
-            is_reported = note == _NOTHING_STORED or note in str(error)
-        if not is_reported:
+            return
+        note = self._clean_up()
+        if note != _NOTHING_STORED and note not in str(error):
             error.add_note(f"table {self._name!r}: {note}")
 
     def _clean_up(self) -> str:

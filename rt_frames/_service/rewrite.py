@@ -20,6 +20,7 @@ from rt_frames._http.request import Failure, Purpose, Request, Result
 from rt_frames._http.response import parse_version
 from rt_frames._schema.casts import INSTEAD
 from rt_frames._schema.data_type import map_types, storage
+from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import explain_multipart
 from rt_frames._service.service import Description, Service
 from rt_frames._service.write import WriteResult
@@ -88,9 +89,12 @@ class _Rewriting:
         """Read and replace all rows. The result's value is the new version."""
         service = self._service
         purpose = Purpose("alter", self._name)
-        request = Request(purpose, "", parse_version, content_type=MIME)
-        upload = MultipartUpload(service.session, request, service.dialect, self._send)
-        return upload.run(functools.partial(self._explain_outcome, upload))
+        with noting_interrupts(purpose, service.find_answer) as noted:
+            request = Request(noted, "", parse_version, content_type=MIME)
+            upload = MultipartUpload(
+                service.session, request, service.dialect, self._send
+            )
+            return upload.run(functools.partial(self._explain_outcome, upload))
 
     def _explain_outcome(self, upload: MultipartUpload, failure: Failure) -> str:
         return explain_multipart(

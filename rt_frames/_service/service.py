@@ -44,6 +44,7 @@ from rt_frames._http.where import (
 )
 from rt_frames._names import check_table_name, duplicates
 from rt_frames._schema.data_type import iter_fields, map_types, storage, to_schema
+from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._text import list_names
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
     from rt_frames._http.request import Failure
     from rt_frames._http.response import Response
+    from rt_frames._service.interrupts import Answer
     from rt_frames.errors import Operation
 
 log = logging.getLogger("rt_frames")
@@ -182,7 +184,12 @@ class Service:
         """Make a JSON request about a table."""
         purpose = Purpose(operation, name, hints=hints)
         body = json.dumps(content, allow_nan=False).encode()
-        return self.session.send(self._request(purpose, parse, body, **options))
+        with noting_interrupts(purpose, self.find_answer) as noted:
+            return self.session.send(self._request(noted, parse, body, **options))
+
+    def find_answer(self, request: Request) -> Answer | None:  # noqa: ARG002  # of a folder
+        """Return the answer to a request that was interrupted, or None if unknown."""
+        return None
 
     def _request(
         self,
@@ -424,7 +431,8 @@ class Service:
             before = self.describe(name).version
         outcome.version_before = before
         try:
-            return self.session.send(request)
+            with noting_interrupts(purpose, self.find_answer) as noted:
+                return self.session.send(dataclasses.replace(request, purpose=noted))
         except (errors.ResponseError, errors.OutcomeUnknown) as error:
             self.raise_if_unsupported(operation, name, error)
             # explaining the outcome has described the table
@@ -473,14 +481,12 @@ class Service:
         Services without ETags ignore it.
         """
         headers = {"If-Match": etag} if etag else {}
-        request = self._request(
-            Purpose("drop", name),
-            parse_version,
-            headers=headers,
-            max_timeout=max_timeout,
-        )
         start = time.monotonic()
-        result = self.session.send(request)
+        with noting_interrupts(Purpose("drop", name), self.find_answer) as noted:
+            request = self._request(
+                noted, parse_version, headers=headers, max_timeout=max_timeout
+            )
+            result = self.session.send(request)
         milliseconds = 1000 * (time.monotonic() - start)
         log.info("dropped table %s, %.0f ms, %s", name, milliseconds, result.request_id)
 

@@ -33,6 +33,7 @@ from rt_frames._names import duplicates
 from rt_frames._progress import Progress
 from rt_frames._schema.compare import new_columns
 from rt_frames._service.cluster import ClusterStream, find_cluster
+from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import explain_append, explain_upsert
 from rt_frames._service.parts import name_blocked, send_in_parts
 from rt_frames._service.service import Description, Service
@@ -190,9 +191,10 @@ def _write(
     )
     reads_again = False
     try:
-        if table is not None:
-            return _add_rows(service, purpose, source, options, cluster, table)
-        return _create(service, purpose, source, options, cluster)
+        with noting_interrupts(purpose, service.find_answer) as noted:
+            if table is not None:
+                return _add_rows(service, noted, source, options, cluster, table)
+            return _create(service, noted, source, options, cluster)
     except errors.TableExistsError as error:
         # created by somebody else meanwhile
         if not options.adds_rows or not source.replayable:

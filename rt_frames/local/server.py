@@ -131,6 +131,7 @@ class LocalService:
             )
         self._bind = host, port
         self._keep = keep
+        self._application: Any = None
         self._key = api_key or secrets.token_urlsafe(32)
         self._lock = threading.Lock()
 
@@ -212,6 +213,7 @@ class LocalService:
             try:
                 store = Store(self.root, self._keep)
                 application = Application(store, self._key, self._bind[0])
+                self._application = application
                 _do_uninterrupted(partial(self._listen, application))
             except KeyboardInterrupt:
                 _do_uninterrupted(self._stop)
@@ -252,6 +254,16 @@ class LocalService:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def find_answer(
+    service: LocalService, request_id: str, path: str
+) -> tuple[int, int | None] | None:
+    """Return status and version of the response to a request of this process."""
+    answer: tuple[int, int | None] | None = service._application.find_answer(  # noqa: SLF001  # same module
+        request_id, path
+    )
+    return answer
 
 
 _running_servers: set[Any] = set()
