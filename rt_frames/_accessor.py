@@ -152,7 +152,6 @@ class RemoteAccessor(Generic[FrameT]):
             progress=progress,
         )
 
-    @_api.refuse_strict
     def plan_alterations(
         self,
         before: Any,
@@ -189,7 +188,6 @@ class RemoteAccessor(Generic[FrameT]):
             clean_names=clean_names,
         )
 
-    @_api.refuse_strict
     def alter_table(
         self,
         name: str,

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -20,6 +19,7 @@ from rt_frames._client import (
     check_plan,
     forget_schema,
     rewrite_columns,
+    service_of,
 )
 from rt_frames._connect import connect, disconnect, resolve
 from rt_frames._display import hide_traceback
@@ -32,7 +32,7 @@ from rt_frames._schema.data_type import arrow_type
 from rt_frames._text import list_some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from rt_frames._client import Alterations
     from rt_frames._frames.compression import Compression
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from rt_frames._service.write import IfExists
 
 AnyFrame = TypeVar("AnyFrame", bound="Frame")
-P = ParamSpec("P")
-T = TypeVar("T")
 
 __all__ = [
     "Alteration",
@@ -61,25 +59,6 @@ __all__ = [
     "tee",
     "to_table",
 ]
-
-
-def refuse_strict(function: Callable[P, T]) -> Callable[P, T]:
-    """Refuse the option ``strict`` of versions before 0.3.
-
-    The error names the options that replaced it.
-    """
-
-    @functools.wraps(function)
-    def call(*args: P.args, **options: P.kwargs) -> T:
-        __tracebackhide__ = True
-        if "strict" in options:
-            raise TypeError(
-                "strict: no longer an option, and columns that only the table has are "
-                "kept; pass add_columns=True or drop_columns=[…] to add or drop columns"
-            )
-        return function(*args, **options)
-
-    return call
 
 
 def to_table(
@@ -349,7 +328,6 @@ def list_tables(*, client: Client | None = None) -> list[str]:
     return resolve(client).list_tables()
 
 
-@refuse_strict
 @hide_traceback
 def plan_alterations(
     before: Any,
@@ -418,7 +396,8 @@ def plan_alterations(
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
     stored = []
-    if isinstance(before, RemoteTable):
+    table = before if isinstance(before, RemoteTable) else None
+    if table is not None:
         stored.append("before")
     if isinstance(after, RemoteTable):
         stored.append("after")
@@ -440,6 +419,9 @@ def plan_alterations(
         add_columns=add_columns,
         drop_columns=drop_columns,
         stored="before" in stored,
+        # other services may describe only the storage of extension types
+        shows_extensions=table is not None
+        and "extensions" in service_of(table.client).can,
         compare_nullability=are_schemas,
     )
 
@@ -470,7 +452,6 @@ def _known_schema(side: str, data: Any) -> Any:
     return data.schema
 
 
-@refuse_strict
 @hide_traceback
 def alter_table(
     data: Any,

@@ -26,7 +26,6 @@ from rt_frames._protocol.calls import query
 from rt_frames._protocol.operations import (
     ADD_COLUMNS,
     ALTER,
-    BEGIN_PARTS,
     DROP_COLUMNS,
     QUERY,
     Dialect,
@@ -983,29 +982,9 @@ class RemoteTable:
         )
 
 
-def known_facts(table: RemoteTable) -> list[str]:
-    """Return the known facts about a table, without a request."""
-    return table._facts()  # noqa: SLF001  # same module
-
-
-def read_batches(
-    table: RemoteTable,
-    columns: Sequence[str] | None,
-    where: str | None,
-    limit: int | None,
-) -> pa.RecordBatchReader:
-    """Open a reader that fetches the rows of `RemoteTable.to_arrow` lazily."""
-    return table._reader(columns, where, limit)  # noqa: SLF001  # same module
-
-
 def forget_schema(table: RemoteTable) -> None:
     """Forget the schema of a table that may have been altered."""
     object.__setattr__(table, "_schema", None)
-
-
-def check_can_rewrite(table: RemoteTable) -> None:
-    """Raise ValueError if the service has no endpoints for a rewrite."""
-    service_of(table.client).dialect.path(BEGIN_PARTS, table.name)
 
 
 def rewrite_columns(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
@@ -1031,7 +1010,7 @@ def alter_by_kind(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
     for part in by_kind(plan):
         try:
             altered = table.alter_columns(part)
-        except Exception as error:
+        except BaseException as error:
             if done:
                 error.add_note(
                     f"changed before the error: {list_some(done)}; the same call makes "

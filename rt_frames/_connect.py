@@ -25,7 +25,7 @@ from rt_frames._http.arguments import (
 from rt_frames._protocol.operations import parse_dialect
 from rt_frames._service.folder import FolderService, not_a_folder
 from rt_frames._service.service import Service
-from rt_frames._text import Message, show_value
+from rt_frames._text import show_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,9 +164,8 @@ def _make_service(
         api_key = Key(os.environ.get("RT_FRAMES_API_KEY"))
         if not api_key:
             host = target.rpartition("@")[2]
-            text = f"no API key for {host:.100}"
             raise errors.NotConnectedError(
-                Message(text, "pass {}, or set RT_FRAMES_API_KEY", api_key="…")
+                f'no API key for {host:.100}; pass api_key="…", or set RT_FRAMES_API_KEY'
             )
     return Service(
         target, api_key, options, parsed_dialect, allow_insecure=allow_insecure
@@ -225,7 +224,7 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
     if not isinstance(target, str):
         kind = type(target).__name__
         text = f"target: expected a URL, a database name or a folder, got {kind}"
-        raise TypeError(Message(text, _WAYS_TO_CONNECT, target="…"))
+        raise TypeError(f"{text}. {_WAYS_TO_CONNECT}")
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", target)
     if scheme is not None:
         if scheme[1].lower() not in ("http", "https"):
@@ -242,7 +241,7 @@ def parse_target(target: Any, region: str | None, domain: str | None) -> str | P
         f"{shown!r:.100} is neither a URL nor a folder; write https://, http:// or ./ "
         "before it"
     )
-    raise ValueError(Message(text, _WAYS_TO_CONNECT, target="…"))
+    raise ValueError(f"{text}. {_WAYS_TO_CONNECT}")
 
 
 def _parse_folder(target: str | os.PathLike[str]) -> Path:
@@ -275,7 +274,7 @@ def _from_environment(
         text = "not connected to any service"
         if _default_client is not None and service_of(_default_client).closed:
             text += ": the default client was closed"
-        raise errors.NotConnectedError(Message(text, _WAYS_TO_CONNECT, target="…"))
+        raise errors.NotConnectedError(f"{text}. {_WAYS_TO_CONNECT}")
     region = region or os.environ.get("RT_FRAMES_REGION")
     domain = domain or os.environ.get("RT_FRAMES_DOMAIN")
     if database is not None and (region is None or domain is None):
@@ -299,9 +298,9 @@ def _from_parts(database: Any, region: str | None, domain: str | None) -> str:
         if database is None:
             need = "region= and domain= need a database name"
         text = f"{', '.join(missing)}: missing; {need}"
-        raise ValueError(Message(text, _WAYS_TO_CONNECT, target="…"))
+        raise ValueError(f"{text}. {_WAYS_TO_CONNECT}")
     for name, value in parts.items():
         if not isinstance(value, str) or not _HOST_PART.fullmatch(value):
             text = f"{name}: expected a part of a host name, got {value!r:.100}"
-            raise ValueError(Message(text, _WAYS_TO_CONNECT, target="…"))
+            raise ValueError(f"{text}. {_WAYS_TO_CONNECT}")
     return f"https://{database}.{region}.{domain}"

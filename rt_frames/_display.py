@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import html
+import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
 from rt_frames._text import make_printable, shorten
@@ -96,8 +98,8 @@ def hide_traceback(function: Callable[P, T]) -> Callable[P, T]:
     """Hide the package's frames in the tracebacks of notebooks and pytest.
 
     They leave out frames with a local variable ``__tracebackhide__``. What remains is
-    the caller's line, the line that raised, and the message of each cause. Python's own
-    traceback shows all frames.
+    the caller's line, the line that raised, and the message of each cause; of an
+    interrupt, the caller's lines alone. Python's own traceback shows all frames.
     """
 
     @functools.wraps(function)
@@ -114,11 +116,19 @@ def hide_traceback(function: Callable[P, T]) -> Callable[P, T]:
                     _hide(cause.__traceback__, lambda _: True)
                     cause = cause.__cause__ or cause.__context__
             raise
+        except BaseException as error:
+            _hide(error.__traceback__ and error.__traceback__.tb_next, _is_library)
+            # Ctrl-C may come while an unrelated error is handled
+            error.__suppress_context__ = True
+            raise
 
     return call
 
 
 _PACKAGE = __name__.partition(".")[0]
+_PYTHON = str(Path(os.__file__).parent)
+# part of the paths of packages, in Debian's Python, too
+_INSTALLED = {"site-packages", "dist-packages"}
 
 
 def _hide(
@@ -132,6 +142,13 @@ def _hide(
 
 def _is_ours(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__")).startswith(_PACKAGE)
+
+
+def _is_library(frame: FrameType) -> bool:
+    """Return whether a frame is of this package, another one, or Python itself."""
+    file = frame.f_code.co_filename
+    is_pythons = file.startswith(("<frozen ", _PYTHON))
+    return is_pythons or _is_ours(frame) or bool(_INSTALLED & {*Path(file).parts})
 
 
 def _more(listing: Listing) -> list[str]:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
-from rt_frames._text import Message, list_names, show_value
+from rt_frames._text import list_names, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -34,19 +34,21 @@ def duplicates(names: Iterable[T]) -> list[T]:
     return [name for name, number in Counter(names).items() if number > 1]
 
 
-# Lance's own columns
+# Lance's own columns; the last two are those of its merges (pylance 14)
 RESERVED = (
     "_rowid",
     "_rowaddr",
     "_rowoffset",
     "_row_created_at_version",
     "_row_last_updated_at_version",
+    "__action",
+    "__merge_source_sentinel",
 )
 
 
-def name_error(text: str) -> Message:
+def name_error(text: str) -> str:
     """Add the ``clean_names`` hint."""
-    return Message(text, "rename them, or pass {}", clean_names=True)
+    return f"{text}; rename them, or pass clean_names=True"
 
 
 def check_column_names(names: list[str], note: str = "") -> None:
@@ -59,8 +61,10 @@ def check_column_names(names: list[str], note: str = "") -> None:
             name_error(f"column names occur more than once: {twice}{note}")
         )
     if "" in names:
-        text = f"column number {names.index('') + 1} has an empty name"
-        raise ValueError(Message(text, "name it, or pass {}", clean_names=True))
+        raise ValueError(
+            f"column number {names.index('') + 1} has an empty name; name it, or pass "
+            "clean_names=True"
+        )
     odd = [name for name in names if has_control_characters(name)]
     if odd:
         raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,64 +83,3 @@ def format_bytes(nbytes: float) -> str:
         size /= 1000
         del units[0]
     return f"{size:.3g} {units[0]}"
-
-
-class Message(str):
-    """The text of an error or warning, with a hint that names options of the call.
-
-    Parameters
-    ----------
-    text : str
-        What happened.
-    hint : str
-        What to do next, with ``{}`` for the options. The CLI spells them as its own,
-        and drops a hint whose options the command lacks.
-    **options
-        The options: text, a bool, or a dict of names, with ``"…"`` for a value that
-        only the caller knows.
-
-    Examples
-    --------
-    >>> Message("the name is taken", "choose another one, or {}", if_exists="skip")
-    'the name is taken; choose another one, or if_exists="skip"'
-    """
-
-    text: str
-    hint: str
-    options: dict[str, Any]
-    # of a message that `join_lines` made, each with its own hint
-    lines: tuple[Message, ...] = ()
-
-    def __new__(cls, text: str, hint: str = "", **options: Any) -> Self:
-        arguments = []
-        for name, value in options.items():
-            literal = f'"{value}"' if isinstance(value, str) else repr(value)
-            arguments.append(f"{name}={literal}")
-        message = super().__new__(cls, join_hint(text, hint, ", ".join(arguments)))
-        message.text = text
-        message.hint = hint
-        message.options = options
-        return message
-
-
-def join_lines(lines: Iterable[Message]) -> Message:
-    """Join messages as the lines of one. Each line keeps its hint."""
-    lines = tuple(lines)
-    message = Message("\n".join(lines))
-    message.lines = lines
-    return message
-
-
-def join_hint(text: str, hint: str, spelled: str) -> str:
-    """Append a hint with its options.
-
-    On a new line if the text has several lines; as a sentence if the hint has several.
-    """
-    if not hint:
-        return text
-    separator = "; "
-    if "\n" in text:
-        separator = "\n"
-    elif "\n" in hint:
-        separator = ". "
-    return text + separator + hint.replace("{}", spelled, 1)

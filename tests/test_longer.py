@@ -12,6 +12,7 @@ from tests.longer import (
     fronts,
     interrupts,
     kills,
+    late,
     mutations,
     nightly,
     rows,
@@ -103,6 +104,14 @@ def test_F45_an_interrupt_at_any_moment_comes_at_once_and_leaves_nothing_behind(
     counted = interrupts.run(count, seed=1)
     assert counted.total() == count
     assert any(what.endswith("interrupted") for what in counted)
+
+
+@times(8, 100)
+def test_an_interrupt_tells_what_becomes_of_a_write_that_was_sent(count):
+    counted = late.run(count, seed=1)
+    assert counted.total() == 2 * count
+    assert any("says done" in what for what in counted)
+    assert any("URL" in what and "says open" in what for what in counted)
 
 
 has_a_front = pytest.mark.skipif(

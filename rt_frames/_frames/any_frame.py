@@ -107,7 +107,7 @@ def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
 def _checked(source: Source, options: OpenOptions, refusals: Refusals) -> Source:
     """Return the source in its portable schema. Raise if a column cannot be sent."""
     names = source.schema.names
-    _check_casts({**source.casts, **options.casts}, names)
+    _check_casts(options.casts, names)
     check_column_names(names)
     check_no_dots(names)
     # before a missing key is taken for a new column
@@ -124,7 +124,7 @@ def _checked(source: Source, options: OpenOptions, refusals: Refusals) -> Source
 
 def _laid_out(source: Source, options: OpenOptions, refusals: Refusals) -> Source:
     """Return the source with the layout and the casts of its rows."""
-    casts = {**source.casts, **options.casts}
+    casts = options.casts
     schema = source.schema
     table = options.table
     exact = frozenset[str]()
@@ -277,9 +277,6 @@ def _without_partitions(data: Any) -> Any:
 
 
 def _open(data: Any, options: OpenOptions, refusals: Refusals) -> Source:
-    # opened by the CLI
-    if isinstance(data, Source):
-        return data
     if is_a(data, "dask.dataframe", "DataFrame"):
         return _open_iterator(partitions(data), options, refusals)
     if isinstance(data, Partition):

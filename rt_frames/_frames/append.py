@@ -14,9 +14,10 @@ from pyarrow import types
 from rt_frames._frames.kinds import differs_in_layout_only, table_type_error
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import did_you_mean
+from rt_frames._schema.casts import family
 from rt_frames._schema.data_type import map_types, storage
 from rt_frames._schema.portable import to_portable
-from rt_frames._text import Message, list_names
+from rt_frames._text import list_names
 from rt_frames.errors import AlterationError
 
 
@@ -60,8 +61,9 @@ def _check_known(names: list[str], targets: Mapping[str, pa.Field]) -> None:
         lower_case = {name.lower() for name in targets}
         if any(name.lower() in lower_case for name in unknown):
             raise AlterationError(f"{text}; rename it")
-        hint = "rename it, leave it out, or pass {} to add it"
-        raise AlterationError(Message(text, hint, add_columns=True))
+        raise AlterationError(
+            f"{text}; rename it, leave it out, or pass add_columns=True to add it"
+        )
 
 
 def _check_required(names: list[str], table: pa.Schema) -> None:
@@ -82,18 +84,19 @@ def _cast_target(
     None if the service would describe the column's own type in the same way.
     """
     have = to_portable(field.type if requested is None else requested, field.name)
-    if have == target:
+    # pyarrow's == ignores the names of items, which the engine compares
+    if have.equals(target, check_metadata=True):
         return None
     if types.is_null(have):
         return target
     wanted = map_types(target, storage)
     stored = map_types(have, storage)
-    is_stored_alike = stored == wanted
+    is_stored_alike = stored.equals(wanted, check_metadata=True)
     if requested is not None and not differs_in_layout_only(stored, wanted):
         raise table_type_error(have, target, field.name)
     # some services describe only the storage of extension types
     if wanted == target and is_stored_alike:
         return None
-    if wanted == target and isinstance(have, pa.JsonType):
-        return pa.json_(wanted)
+    if isinstance(have, pa.JsonType) and family(target) == "text":
+        return None
     return target

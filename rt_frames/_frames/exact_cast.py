@@ -8,7 +8,8 @@ Nulls are nulls, and NaN equals NaN. The exceptions::
                                stay finite, and whole numbers that a double holds
                                exactly (ids, which a null made floats) keep their value
     floats → text              the shortest digits that are read as that float
-    decimals ⇄ floats          fractions by these shortest digits
+    decimals ⇄ floats          fractions by these shortest digits; to smaller floats
+                               only if the caller wrote the type, else as their doubles
     UUIDs ⇄ text               as they are written
     with a zone ⇄ without      UTC only, where clock and instant are the same
     moments → times of day     never: the day would be lost
@@ -165,6 +166,9 @@ def _is_same(array: pa.Array, cast: pa.Array, *, may_round: bool = True) -> pa.A
         same = array.is_null()
     if not types.is_floating(cast.type):
         return same
+    if types.is_decimal(have) and not (may_round or types.is_float64(cast.type)):
+        doubles = _cast(array, pa.float64())
+        return _call("and", [_is_same(array, doubles), _is_equal(doubles, cast)])
     if types.is_decimal(have):
         return _call("or", [same, _is_equal(array, _doubles(cast).cast(have))])
     if not may_round or not types.is_floating(have):

@@ -17,11 +17,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from rt_frames._frames.convert import contains, first_failing_row
+from rt_frames._frames.convert import first_failing_row
 from rt_frames._frames.exact_cast import InexactCast, RefusedCast, cast_objects
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, OpenOptions, Source, nbytes
 from rt_frames._names import check_column_names, name_error
+from rt_frames._schema.data_type import contains
 from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.objects import ObjectType, infer, to_arrow
 from rt_frames._schema.pandas_dtype import from_pandas
@@ -176,35 +177,21 @@ def _targets(
 
     ``series`` returns a column by number, to read the values of objects.
     """
-    # each dtype is converted once
-    known: dict[Any, ObjectType] = {}
     targets: list[_Target] = []
     for number, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
         target: _Target
         try:
             if isinstance(dtype, np.dtype) and dtype.kind == "O":
                 target = _infer(name, series(number).to_numpy(), casts.get(name))
+            elif isinstance(dtype, np.dtype):
+                target = ObjectType(from_numpy(dtype, name))
             else:
-                target = _known_target(name, dtype, known)
+                target = ObjectType(from_pandas(dtype, name))
         except UnsupportedTypeError as error:
             refusals.setdefault(name, error)
             target = ObjectType(pa.null())
         targets.append(target)
     return targets
-
-
-def _known_target(name: str, dtype: Any, known: dict[Any, ObjectType]) -> ObjectType:
-    # hashing a categorical dtype hashes all its categories
-    key = id(dtype) if isinstance(dtype, pd.CategoricalDtype) else dtype
-    target = known.get(key)
-    if target is None:
-        if isinstance(dtype, np.dtype):
-            arrow = from_numpy(dtype, name)
-        else:
-            arrow = from_pandas(dtype, name)
-        target = ObjectType(arrow)
-        known[key] = target
-    return target
 
 
 def _holds_objects(dtype: Any) -> bool:

@@ -13,10 +13,10 @@ import polars as pl
 import pyarrow as pa
 from pyarrow import types
 
-from rt_frames._frames.convert import contains
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, OpenOptions, Source
 from rt_frames._names import CleanLabels
+from rt_frames._schema.data_type import contains
 from rt_frames._schema.polars_dtype import from_polars
 from rt_frames._threads import Worker, result
 from rt_frames.errors import UnsupportedTypeError

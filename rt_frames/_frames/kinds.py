@@ -5,15 +5,12 @@ Only a column with values is checked; one without values fits every column.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._schema.casts import family
 from rt_frames._schema.data_type import map_types, storage, value_type
 from rt_frames._schema.portable import to_portable
-from rt_frames._text import Message
 from rt_frames.errors import UnsupportedTypeError
 
 _NUMBERS = {"integers", "floats", "decimals"}
@@ -45,12 +42,6 @@ def table_type_error(
 ) -> UnsupportedTypeError:
     """Make the error for a type that does not fit the table's."""
     text = f"column {path!r} is {have}, but {target} in the table"
-    is_coded = types.is_nested(target) or types.is_dictionary(target)
-    has_dtype = "." not in path and not is_coded
-    if has_dtype and _has_cast(_stored(have), target):
-        return UnsupportedTypeError(
-            Message(text, "cast it, or pass {}", dtypes={path: _spell(target)})
-        )
     return UnsupportedTypeError(f"{text}; give it that type first")
 
 
@@ -69,12 +60,11 @@ def batch_type_error(
     """Make the error for a type that does not fit the first batch's."""
     later = origin or "a later batch"
     text = f"column {path!r} is {have} in {later}, but {target} before it"
-    if "." in path or types.is_nested(have) or types.is_nested(target):
+    common = _common_type(have, target)
+    if "." in path or common is None or types.is_nested(common):
         return UnsupportedTypeError(f"{text}; give both the same type")
-    common = _spell(_common_type(have, target))
-    return UnsupportedTypeError(
-        Message(text, "cast it, or pass {}", dtypes={path: common})
-    )
+    dtypes = {path: _spell(common)}
+    return UnsupportedTypeError(f"{text}; cast it, or pass {dtypes=}")
 
 
 def _is_family(have: pa.DataType, target: pa.DataType) -> bool:
@@ -94,20 +84,6 @@ def differs_in_layout_only(have: pa.DataType, target: pa.DataType) -> bool:
     return shared == family(target) and shared in ("text", "binary")
 
 
-def _has_cast(have: pa.DataType, target: pa.DataType) -> bool:
-    """Return whether ``dtypes`` can cast a type to a target of another family."""
-    families = {_family(have), _family(target)}
-    if types.is_boolean(have):
-        return bool(families & _NUMBERS) or "text" in families
-    if "text" not in families or "durations" in families or types.is_nested(have):
-        return False
-    return (
-        "" not in families
-        or types.is_boolean(target)
-        or isinstance(target, pa.UuidType)
-    )
-
-
 def _family(arrow: pa.DataType) -> str:
     # Polars and pandas know bytes of no fixed size
     return "binary" if types.is_fixed_size_binary(arrow) else family(arrow)
@@ -122,22 +98,18 @@ def _is_text(arrow: pa.DataType) -> bool:
     return bool(types.is_string(arrow) or types.is_large_string(arrow))
 
 
-def _common_type(have: pa.DataType, target: pa.DataType) -> pa.DataType:
-    """Return a type that holds the values of both, text if no other does."""
+def _common_type(have: pa.DataType, target: pa.DataType) -> pa.DataType | None:
+    """Return a type that holds the values of both, or None."""
     try:
         schemas = [pa.schema({"c": arrow}) for arrow in (have, target)]
         unified = pa.unify_schemas(schemas, promote_options="permissive")
         return unified.field(0).type
     except pa.ArrowException:
-        return pa.large_string()
+        return None
 
 
-def _spell(arrow: pa.DataType) -> Any:
+def _spell(arrow: pa.DataType) -> str:
     """Write a dtype as a caller passes it."""
-    if isinstance(arrow, pa.UuidType):
-        return Code("pyarrow.uuid()")
-    if isinstance(arrow, pa.JsonType):
-        return Code("pyarrow.json_()")
     # the bare word "float" has 64 bits elsewhere
     if types.is_float32(arrow) or types.is_float16(arrow):
         return f"float{arrow.bit_width}"

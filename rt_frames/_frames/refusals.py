@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from rt_frames._text import MAX_LISTED, Message, join_lines, list_names
+from rt_frames._text import MAX_LISTED, list_names
 from rt_frames.errors import UnsupportedTypeError
 
 
@@ -39,15 +39,15 @@ class Refusals(dict[str, UnsupportedTypeError]):
             raise self[columns[0]]
         lines = [self._message(name) for name in columns[:MAX_LISTED]]
         if len(columns) > 1:
-            lines.insert(0, Message(f"{len(columns)} columns cannot be {action}:"))
+            lines.insert(0, f"{len(columns)} columns cannot be {action}:")
         more = columns[MAX_LISTED:]
         if more:
-            lines.append(Message(f"and {len(more)} more: {list_names(more)}"))
-        raise UnsupportedTypeError(join_lines(lines), columns=columns)
+            lines.append(f"and {len(more)} more: {list_names(more)}")
+        raise UnsupportedTypeError("\n".join(lines), columns=columns)
 
-    def _message(self, column: str) -> Message:
-        (text,) = self[column].args
+    def _message(self, column: str) -> str:
+        text = str(self[column])
         # advice for columns does not apply
         if column in self.levels:
-            return Message(f"{text}; it is an index level: call df.reset_index() first")
-        return text if isinstance(text, Message) else Message(text)
+            return f"{text}; it is an index level: call df.reset_index() first"
+        return text

@@ -13,8 +13,10 @@ from polars.io.plugins import register_io_source
 
 from rt_frames import errors
 from rt_frames._frames.to_polars import to_polars
+from rt_frames._schema.data_type import fixed_size, iter_fields
 from rt_frames._text import show_value
 
+_MAX_NULL_ITEMS = 2**16
 _DYNAMIC = re.compile(r".*\.dynamic_pred: [0-9a-f-]{36}\(\)", re.DOTALL)
 
 
@@ -76,8 +78,13 @@ def _to_polars_schema(schema: pa.Schema) -> pl.Schema:
 
     Columns that it refuses raise when they are read.
     """
-    # of a table without rows, to_polars refuses less
-    nulls = pa.table([pa.nulls(1, field.type) for field in schema], schema.names)
+    # of a table without rows, to_polars refuses less, but a null of a fixed-size list
+    # takes the space of all its items
+    rows = 1
+    for _, field, _ in iter_fields(schema):
+        if fixed_size(field.type) > _MAX_NULL_ITEMS:
+            rows = 0
+    nulls = pa.table([pa.nulls(rows, field.type) for field in schema], schema.names)
     try:
         return to_polars(nulls).schema
     except errors.UnsupportedTypeError as error:

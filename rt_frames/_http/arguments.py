@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from urllib3.util import parse_url
 
 from rt_frames._display import hide_traceback
-from rt_frames._text import Message, show_value
+from rt_frames._text import show_value
 
 # sockets allow less than 2**31 ms
 MAX_SECONDS = 10**6
@@ -255,9 +255,10 @@ def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
             f"url: {shown!r} ends in /v1, which every request adds; leave out /v1"
         )
     if parts.scheme == "http" and not is_loopback(base) and not allow_insecure:
-        text = f"url: {shown!r} would send the API key unencrypted"
-        hint = "use https, or {} on a trusted network"
-        raise ValueError(Message(text, hint, allow_insecure=True))
+        raise ValueError(
+            f"url: {shown!r} would send the API key unencrypted; use https, or "
+            "allow_insecure=True on a trusted network"
+        )
     return base
 
 

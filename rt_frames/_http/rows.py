@@ -14,6 +14,7 @@ import pyarrow as pa
 import requests
 import urllib3
 
+from rt_frames._arrow_messages import MessageFile
 from rt_frames._names import duplicates
 from rt_frames._protocol.calls import ALL_ROWS
 from rt_frames._text import count, list_names, one_line
@@ -62,7 +63,7 @@ class Rows:
         self._max_rows = query.get("k", ALL_ROWS)
         try:
             self._body = _Body(response)
-            self._reader = pa.ipc.open_stream(self._body)
+            self._reader = pa.ipc.open_stream(MessageFile(self._body.read))
             self.schema: pa.Schema = self._reader.schema
             _check_columns(self.schema.names, query)
             self._first = next(self._reader, None)
@@ -89,7 +90,7 @@ class Rows:
                 yield batch
                 batch = next(self._reader, None)
             self._body.check_end()
-        except (*_BROKEN, pa.ArrowException) as error:
+        except (*_BROKEN, ValueError, pa.ArrowException) as error:
             reason = f"the response failed after {count(rows, 'row')} ({one_line(str(error), 200)}); read it again"
             raise self._fail(reason) from None
         finally:

@@ -50,15 +50,15 @@ from rt_frames._http.arguments import (
 from rt_frames._http.connection import Adapter
 from rt_frames._http.rows import Rows, find_encoding
 from rt_frames._http.upload import Upload
-from rt_frames._protocol.calls import JSON, Request, Result
+from rt_frames._protocol.calls import JSON, Failure, Request, Result
 from rt_frames._protocol.meanings import (
     Ending,
-    Failure,
     How,
     explain,
     explain_unreadable,
 )
-from rt_frames._protocol.responses import Response
+from rt_frames._protocol.operations import UNREPORTED_ABILITIES
+from rt_frames._protocol.responses import MAX_LIST_BYTES, Response
 from rt_frames._text import make_printable, one_line, shorten
 from rt_frames._version import __version__
 
@@ -66,10 +66,7 @@ log = logging.getLogger("rt_frames")
 
 # seconds for all attempts of one request together
 RETRY_DEADLINE = 60.0
-MAX_LIST_BYTES = 16 * 2**20
 MAX_RESPONSE_BYTES = 2**20
-# what an embedded service can do that does not report it, as before 0.4
-_CAN_UNREPORTED = frozenset({"keys", "upsert-any-size", "complete-checks-version"})
 _BY_PROXY = (ProxyError, InvalidProxyURL, InvalidSchema, URLSchemeUnknown)
 _NEVER_CONNECTED = (NewConnectionError, ConnectTimeoutError, SSLError, *_BY_PROXY)
 # the words of http.client, before the rest of a proxy's status
@@ -133,9 +130,18 @@ class Session:
         return retry(self._attempt, _may_repeat, request, retries, RETRY_DEADLINE)
 
     def _attempt(self, request: Request) -> Outcome:
+        """Make one attempt, and record it for the note of an interrupt."""
+        upload = self._new_upload(request)
+        last = request.purpose.last_attempt
+        if last is None:
+            return self._log_attempt(request, upload)
+        last.begin(request, lambda: upload.may_be_whole)
+        last.outcome = self._log_attempt(request, upload)
+        return last.outcome
+
+    def _log_attempt(self, request: Request, upload: Upload) -> Outcome:
         """Make one attempt, and log it."""
         start = time.monotonic()
-        upload = self._new_upload(request)
         status = "no response"
         try:
             stream = self._exchange(request, upload)
@@ -331,7 +337,7 @@ class Session:
         if can is not None:
             self.can = frozenset(can.split())
         elif "x-rt-frames" in stream.headers:
-            self.can = _CAN_UNREPORTED
+            self.can = frozenset(UNREPORTED_ABILITIES)
         version = stream.headers.get("phalanx-version", "")
         match = re.match(r"(\d{1,9})\.(\d{1,9})\.", version)
         if match:

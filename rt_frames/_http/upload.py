@@ -57,6 +57,8 @@ class Upload:
     ----------
     started, complete : bool
         Whether sending started, and whether all was written to the socket.
+    at_end : bool
+        Whether sending the last piece started.
     sent : int
         Bytes written to the socket.
     responded_early : bool
@@ -76,6 +78,7 @@ class Upload:
     is_part: bool = False
     started: bool = False
     complete: bool = False
+    at_end: bool = False
     sent: int = 0
     responded_early: bool = False
     cause: OSError | None = None
@@ -87,6 +90,14 @@ class Upload:
         if self.length is None:
             return "Transfer-Encoding", "chunked"
         return "Content-Length", str(self.length)
+
+    @property
+    def may_be_whole(self) -> bool:
+        """Whether the server may have received the whole request.
+
+        If it has no body, its head is the whole.
+        """
+        return self.started and (self.at_end or self.length == 0)
 
     @property
     def may_reuse_connection(self) -> bool:
@@ -133,6 +144,7 @@ class Upload:
                     last_yield = time.monotonic()
         if self.length is None:
             pending += b"0\r\n\r\n"
+        self.at_end = True
         yield pending
 
     def _framed(self, group: Buffers) -> list[Any]:

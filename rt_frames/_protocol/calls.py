@@ -1,4 +1,4 @@
-"""Requests: their purpose, what HTTP needs of them, and the body of every operation."""
+"""Requests: their purpose, what HTTP needs of them, how they end, and their bodies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from rt_frames._text import show_value
 
 if TYPE_CHECKING:
     from rt_frames import errors
-    from rt_frames._protocol.meanings import Explanation, Failure
     from rt_frames._protocol.operations import Operation
     from rt_frames._protocol.responses import Response
 
@@ -32,11 +31,88 @@ _UPSERT_RULES = (
     "&when_not_matched_by_source_delete=false"
 )
 
+Acted = Literal["no", "maybe"]
+# "always" needs no second body; "again" repeats the request if its body can be read
+# again; "anew" begins a whole multipart write anew, if its source can be read again
+Repeat = Literal["never", "always", "again", "anew"]
 # bytes-like objects, in the order of sending
 Buffers = Iterable[Any]
 # the cure for an error, which only the caller knows
 Cures = Mapping["type[errors.RemoteError]", str]
 NO_CURES: Cures = {}
+
+
+class Explanation(NamedTuple):
+    """What a look at the table showed after a failure, and the cure that follows."""
+
+    found: str
+    cure: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a request failed.
+
+    Parameters
+    ----------
+    error : type
+        The exception that it becomes.
+    text : str
+        What happened.
+    acted : str
+        Whether the service may have acted: "no" or "maybe".
+    repeat : str
+        Whether to send the request again.
+    state : str
+        What became of the table.
+    cure : str
+        What to do.
+    facts : dict
+        Attributes of the exception.
+    found : str
+        What a look at the table has shown since.
+    """
+
+    error: type[errors.RemoteError]
+    text: str
+    acted: Acted = "no"
+    repeat: Repeat = "never"
+    state: str = ""
+    cure: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+    found: str = ""
+
+
+@dataclass
+class LastAttempt:
+    """The request of a call that was sent last, if it may change something.
+
+    Attributes
+    ----------
+    request : Request or None
+        The request.
+    may_be_whole : callable
+        Returns whether the server may have received the whole request.
+    outcome : Result, Failure or None
+        The outcome; None until a response was read.
+    """
+
+    request: Request | None = None
+    may_be_whole: Callable[[], bool] = lambda: False
+    outcome: Result | Failure | None = None
+
+    def begin(self, request: Request, may_be_whole: Callable[[], bool]) -> None:
+        """Record an attempt. What parts change is invisible until the commit."""
+        is_visible = request.kind not in ("read", "part")
+        self.request = request if is_visible else None
+        self.may_be_whole = may_be_whole
+        self.outcome = None
+
+    def clear(self) -> None:
+        """Forget the attempt, which holds the caller's data."""
+        self.request = None
+        self.may_be_whole = lambda: False
+        self.outcome = None
 
 
 class Purpose(NamedTuple):
@@ -54,10 +130,10 @@ class Purpose(NamedTuple):
         ``if_exists="skip"``: an existing table counts as success.
     listed_before : bool, optional
         Whether the table was listed before; None if nobody listed the tables.
-    explain_outcome : callable, optional
-        Called with the failure; returns what a look at the table shows, and a cure.
     cures : dict of error to str
         Cures for some errors.
+    last_attempt : LastAttempt, optional
+        Records each attempt, for the note of an interrupt.
     """
 
     operation: Operation
@@ -66,8 +142,8 @@ class Purpose(NamedTuple):
     exhausts_source: bool = False
     exist_ok: bool = False
     listed_before: bool | None = None
-    explain_outcome: Callable[[Failure], Explanation] | None = None
     cures: Cures = NO_CURES
+    last_attempt: LastAttempt | None = None
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ row of an ending; `_http/session.py` decides how an attempt ended, and repeats i
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rt_frames import errors
+from rt_frames._protocol.calls import Acted, Failure, Repeat, Request
 from rt_frames._protocol.responses import (
     MAX_MESSAGE,
     find_code,
@@ -28,13 +29,8 @@ from rt_frames._text import format_bytes, make_printable, shorten
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from rt_frames._protocol.calls import Request
     from rt_frames._protocol.responses import Response
 
-Acted = Literal["no", "maybe"]
-# "always" needs no second body; "again" repeats the request if its body can be read
-# again; "anew" begins a whole multipart write anew, if its source can be read again
-Repeat = Literal["never", "always", "again", "anew"]
 How = Literal[
     "unsent",
     "no TLS",
@@ -284,47 +280,6 @@ class Ending:
         return f"{format_bytes(self.sent)}{whole}"
 
 
-class Explanation(NamedTuple):
-    """What a look at the table showed after a failure, and the cure that follows."""
-
-    found: str
-    cure: str = ""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a request failed.
-
-    Parameters
-    ----------
-    error : type
-        The exception that it becomes.
-    text : str
-        What happened.
-    acted : str
-        Whether the service may have acted: "no" or "maybe".
-    repeat : str
-        Whether to send the request again; see `Meaning`.
-    state : str
-        What became of the table.
-    cure : str
-        What to do.
-    facts : dict
-        Attributes of the exception.
-    found : str
-        What a look at the table has shown since.
-    """
-
-    error: type[errors.RemoteError]
-    text: str
-    acted: Acted = "no"
-    repeat: Repeat = "never"
-    state: str = ""
-    cure: str = ""
-    facts: dict[str, Any] = field(default_factory=dict)
-    found: str = ""
-
-
 def explain(
     request: Request, ending: Ending, can: Collection[str] = ()
 ) -> Failure | None:
@@ -349,6 +304,11 @@ def explain(
         return None
     unconfirmed = dataclasses.replace(ending, how=how, reason=doubt)
     return _explain_unconfirmed(request, unconfirmed, can)
+
+
+def may_have_acted(request: Request, status: int) -> bool:
+    """Return whether a refusal with this status leaves the outcome unknown."""
+    return _find(request, str(status), f"{status // 100}xx").acted == "maybe"
 
 
 def explain_unreadable(request: Request, response: Response, problem: str) -> Failure:

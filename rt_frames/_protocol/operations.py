@@ -175,6 +175,13 @@ ABORT_PARTS = Operation(
     lancedb="/v1/table/{}/multipart_write/abort",
 )
 
+# what an embedded service reports in the header x-rt-frames-can: upserts by several
+# keys, and of any size; a commit that checks the version that it replaces; extension
+# types in its descriptions
+ABILITIES = ("keys", "upsert-any-size", "complete-checks-version", "extensions")
+# what one of 0.3 can, which does not report it
+UNREPORTED_ABILITIES = ABILITIES
+
 _OTHER_API = 'if the server offers LanceDB\'s API, connect with dialect="lancedb"'
 _ALWAYS_POSSIBLE = ("fail", "skip")
 _OPTIONAL = (REPLACE, APPEND, UPSERT)

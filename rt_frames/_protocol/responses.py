@@ -7,6 +7,7 @@ parsed raises ValueError. What is said in the body of a refusal is found in any 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import re
 from collections.abc import Mapping
@@ -14,12 +15,15 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import pyarrow as pa
+from pyarrow import types
 
 from rt_frames import errors
+from rt_frames._arrow_messages import MessageFile
 from rt_frames._names import duplicates
 from rt_frames._schema.data_type import to_schema
 from rt_frames._text import list_names, one_line, shorten
 
+MAX_LIST_BYTES = 16 * 2**20
 # characters of a service's message that an error keeps
 MAX_MESSAGE = 300
 _MAX_BODY_SHOWN = 2000
@@ -127,12 +131,34 @@ def _parse_columns(response: Response) -> pa.Schema | None:
 def _read_arrow_names(body: bytes) -> Any:
     if not body.endswith(b"\xff\xff\xff\xff\0\0\0\0"):
         raise ValueError("the response is a truncated Arrow stream")
+    names: list[Any] = []
+    bytes_left = MAX_LIST_BYTES
     try:
-        return pa.ipc.open_stream(body).read_all().column("name").to_pylist()
-    except (pa.ArrowException, KeyError, OSError) as error:
+        for batch in pa.ipc.open_stream(MessageFile(io.BytesIO(body).read, bytes_left)):
+            column = _find_names(batch)
+            bytes_left -= column.nbytes
+            _check_left(bytes_left)
+            names += column.to_pylist()
+    except (pa.ArrowException, KeyError, OSError, ValueError) as error:
         raise ValueError(
-            f"the response is not an Arrow stream with a name column ({error})"
+            f"the response is not an Arrow stream with a name column ({one_line(str(error), 200)})"
         ) from None
+    return names
+
+
+def _find_names(batch: pa.RecordBatch) -> pa.Array:
+    column = batch.column("name")
+    # values of other types may share their bytes, and each would be a text of its own
+    if not (types.is_string(column.type) or types.is_large_string(column.type)):
+        raise ValueError(f"the names are {str(column.type)[:80]}")
+    # offsets beyond the buffers would expose other memory
+    column.validate(full=True)
+    return column
+
+
+def _check_left(nbytes: int) -> None:
+    if nbytes < 0:
+        raise ValueError(f"it takes more than {MAX_LIST_BYTES // 2**20} MiB")
 
 
 def parse_no_rows(response: Response) -> None:

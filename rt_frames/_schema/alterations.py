@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, SupportsIndex, overload
+from typing import Any, overload
 
 import pyarrow as pa
 
@@ -20,7 +20,6 @@ from rt_frames._schema.casts import (
 from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import (
     MAX_LISTED,
-    Message,
     count,
     list_names,
     list_some,
@@ -192,15 +191,17 @@ def _check_new_name(name: Any, path: str) -> None:
         )
 
 
-class AlterationPlan(tuple[Alteration, ...]):
-    """The changes of one table, in the order in which they are sent.
+@dataclass(frozen=True, init=False, repr=False)
+class AlterationPlan(Sequence[Alteration]):
+    """What to change in one table.
 
-    A plan is falsy if it changes nothing.
+    The length, the items and the order of a plan are those of ``changes``. It is true
+    if it changes, adds or drops columns.
 
     Parameters
     ----------
-    alterations : iterable of Alteration
-        Changes of columns.
+    changes : iterable of Alteration
+        Changes of columns, in the order in which they are sent.
     added : pyarrow.Schema, optional
         Columns to add, all null at first.
     dropped : sequence of str
@@ -210,6 +211,8 @@ class AlterationPlan(tuple[Alteration, ...]):
 
     Attributes
     ----------
+    changes : tuple of Alteration
+        Changes of columns, in the order in which they are sent.
     added : pyarrow.Schema
         Columns to add, all null at first.
     dropped : tuple of str
@@ -228,46 +231,43 @@ class AlterationPlan(tuple[Alteration, ...]):
     (True, {'alterations': [{'path': 'qty', 'rename': 'quantity'}]})
     """
 
+    changes: tuple[Alteration, ...]
     added: pa.Schema
     dropped: tuple[str, ...]
     left_alone: tuple[str, ...]
 
-    def __new__(
-        cls,
-        alterations: Iterable[Alteration] = (),
+    def __init__(
+        self,
+        changes: Iterable[Alteration] = (),
         *,
         added: pa.Schema | None = None,
         dropped: Iterable[str] = (),
         left_alone: Iterable[str] = (),
-    ) -> Self:
-        plan = super().__new__(cls, alterations)
-        plan.added = pa.schema([]) if added is None else added
-        plan.dropped = tuple(dropped)
-        plan.left_alone = tuple(left_alone)
-        return plan
+    ) -> None:
+        # as a frozen dataclass sets its fields
+        object.__setattr__(self, "changes", tuple(changes))
+        object.__setattr__(self, "added", pa.schema([]) if added is None else added)
+        object.__setattr__(self, "dropped", tuple(dropped))
+        object.__setattr__(self, "left_alone", tuple(left_alone))
 
     def __bool__(self) -> bool:
-        return bool(len(self) or len(self.added) or self.dropped)
+        return bool(self.changes or len(self.added) or self.dropped)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AlterationPlan):
-            return super().__eq__(other)
-        mine = (tuple(self), self.added, self.dropped, self.left_alone)
-        return mine == (tuple(other), other.added, other.dropped, other.left_alone)
+    def __len__(self) -> int:
+        return len(self.changes)
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = tuple.__hash__
+    def __hash__(self) -> int:
+        # equal types, and so equal schemas, may hash differently
+        return hash((self.changes, self.dropped))
 
     @overload
-    def __getitem__(self, index: SupportsIndex) -> Alteration: ...
+    def __getitem__(self, index: int) -> Alteration: ...
     @overload
-    def __getitem__(self, index: slice) -> AlterationPlan: ...
-    def __getitem__(self, index: SupportsIndex | slice) -> Alteration | AlterationPlan:
+    def __getitem__(self, index: slice) -> list[Alteration]: ...
+    def __getitem__(self, index: int | slice) -> Alteration | list[Alteration]:
         if isinstance(index, slice):
-            return AlterationPlan(super().__getitem__(index))
-        return super().__getitem__(index)
+            return list(self.changes[index])
+        return self.changes[index]
 
     def to_json(self) -> dict[str, Any]:
         """Return the body of the plan's only request.
@@ -392,17 +392,17 @@ class AlterationPlan(tuple[Alteration, ...]):
         reason = self._split_reason
         if reason is None:
             return []
-        casts, others = map(_list_paths, AlterationPlan(self).requests())
-        advice = f"Send two, as plan.requests() and rt-frames alter do: {casts}; then {others}."
+        casts, others = map(_list_paths, AlterationPlan(self.changes).requests())
+        advice = f"Send two, as plan.requests() does: {casts}; then {others}."
         return [f"The embedded engine refuses the plan: {reason}. {advice}"]
 
 
 # notes below a plan, by the mark of a change
 _NOTES = {
-    "lossy": "lossy: stored values may change; pass lossy=True to alter_table, --lossy to rt-frames alter.",
+    "lossy": "lossy: stored values may change; pass lossy=True to alter_table.",
     "refused": (
-        "refused: the engine cannot make the change; alter_table(…, rewrite=True), or rt-frames alter --rewrite, "
-        "reads all rows, casts them exactly and replaces them, if the service can read and replace."
+        "refused: the engine cannot make the change; alter_table(…, rewrite=True) reads all rows, "
+        "casts them exactly and replaces them, if the service can read and replace."
     ),
     "drop": "drop: the values of these columns are lost.",
 }
@@ -434,11 +434,11 @@ def _row(alteration: Alteration) -> tuple[str, ...]:
 
 
 def check_values_kept(
-    plan: AlterationPlan, *, lossy: bool, instead: Callable[[], Message]
+    plan: AlterationPlan, *, lossy: bool, instead: Callable[[], str]
 ) -> None:
     """Raise if the engine refuses a change, or casts may lose values, unless ``lossy``.
 
-    ``instead`` returns the message about other ways to make the change.
+    ``instead`` returns other ways to make the change.
     """
     refused = []
     losses = []
@@ -451,14 +451,14 @@ def check_values_kept(
         elif alteration.data_type is not None and alteration.before is None:
             losses.append(f"{path!r} (its type before is unknown)")
     if refused:
-        cure = instead()
-        text = f"the engine refuses {list_some(refused)}; nothing was sent; {cure.text}"
-        raise AlterationError(Message(text, cure.hint, **cure.options))
-    if losses and not lossy:
-        text = (
-            f"casts may change stored values of {list_some(losses)}; nothing was sent"
+        raise AlterationError(
+            f"the engine refuses {list_some(refused)}; nothing was sent; {instead()}"
         )
-        raise AlterationError(Message(text, "pass {} to cast anyway", lossy=True))
+    if losses and not lossy:
+        raise AlterationError(
+            f"casts may change stored values of {list_some(losses)}; nothing was sent; "
+            "pass lossy=True to cast anyway"
+        )
 
 
 def by_kind(plan: AlterationPlan) -> list[AlterationPlan]:
@@ -467,7 +467,7 @@ def by_kind(plan: AlterationPlan) -> list[AlterationPlan]:
     Dropped columns come last, as no further request can undo the drop.
     """
     plans = [
-        AlterationPlan(plan),
+        AlterationPlan(plan.changes),
         AlterationPlan(added=plan.added),
         AlterationPlan(dropped=plan.dropped),
     ]

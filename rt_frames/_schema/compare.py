@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import types
 
-from rt_frames._names import closest_names, did_you_mean, duplicates, join_path
+from rt_frames._names import did_you_mean, duplicates, join_path
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.casts import family, list_kind_on_path
 from rt_frames._schema.data_type import (
@@ -25,11 +25,9 @@ from rt_frames._schema.data_type import (
     map_types,
     storage,
 )
-from rt_frames._text import Message, list_names, show_value
+from rt_frames._text import list_names, show_value
 from rt_frames.errors import AlterationError
 
-# more pairs of names would delay the error
-_MAX_COMPARED = 2500
 _EXAMPLES = {
     "rename": 'a dict such as {"old": "new"}',
     "nullable": 'a dict such as {"column": False}',
@@ -45,20 +43,24 @@ def plan(
     add_columns: bool = False,
     drop_columns: Sequence[str] = (),
     stored: bool = False,
+    shows_extensions: bool = False,
     compare_nullability: bool = False,
 ) -> AlterationPlan:
     """Return the plan that leads from one schema of portable types to another.
 
     AlterationError if the schemas or the options do not match. If ``before`` is
     ``stored``, a drop counts as done when the name is gone, and a rename when the old
-    name is gone and the new name exists; extension types count as their storage.
+    name is gone and the new name exists; extension types count as their storage, but
+    for those of ``after`` if the service ``shows_extensions`` when it describes tables.
     """
     renames = _check_option("rename", rename, str)
     nulls = _check_option("nullable", nullable, bool)
     if renames or nulls:
         renames, nulls = _as_old_paths(before, after, renames, nulls, stored)
     drops = _check_drops(drop_columns, before, after, renames, stored)
-    comparison = _Comparison(renames, nulls, stored, compare_nullability)
+    comparison = _Comparison(
+        renames, nulls, stored, shows_extensions, compare_nullability
+    )
     changes = comparison.compare(list(before), list(after))
     comparison.check_new_fields(add_columns)
     comparison.check_on_both_sides("rename", renames)
@@ -191,7 +193,7 @@ def _find_done(
             if path in new_paths and target not in new_paths:
                 text = f"rename is the wrong way round: {target!r} is the old name, {path!r} the new one"
                 swapped = {target: path.rpartition(".")[2]}
-                raise AlterationError(Message(text, "pass {}", rename=swapped))
+                raise AlterationError(f"{text}; pass rename={swapped}")
             if stored:
                 done[path] = name
                 taken.add(target)
@@ -258,6 +260,7 @@ class _Comparison:
     rename: Mapping[str, str]
     nullable: Mapping[str, bool]
     is_stored: bool
+    shows_extensions: bool
     compare_nullability: bool
     seen: set[str] = field(default_factory=set)
     unmatched: list[_Unmatched] = field(default_factory=list)
@@ -311,7 +314,7 @@ class _Comparison:
         before = old.type
         after = new.type
         if self.is_stored:
-            before, after = _as_described(before, after)
+            before, after = _as_described(before, after, self.shows_extensions)
         inside = []
         data_type = None
         item, new_item = _innermost(before, after)
@@ -349,9 +352,7 @@ class _Comparison:
         if types.is_null(before):
             text = f"column {path!r} has no type before, so the service cannot cast it to {after}"
             dtypes = {path.partition(".")[0]: "…"}
-            raise AlterationError(
-                Message(text, "create a new table with {}", dtypes=dtypes)
-            )
+            raise AlterationError(f"{text}; create a new table with {dtypes=}")
         if types.is_null(after):
             raise AlterationError(
                 f"column {path!r} has no values after, so its type is unknown; cast it, for example to {before}, its type before"
@@ -414,34 +415,24 @@ class _Comparison:
                     f"{did_you_mean(path, self.seen)}"
                 )
 
-    def _advice(self, has_new_fields: bool) -> Message:
-        """List the columns of one side only, and offer the options that match them."""
+    def _advice(self, has_new_fields: bool) -> str:
+        """List the columns of one side only, and name the options for them."""
         old_paths = self.old_paths()
         new_paths = []
-        pairs = []
         for level in self.unmatched:
             new_paths += [level.prefix + new.name for new in level.new]
-            for old, new in _pair_up(level.old, level.new):
-                pairs.append((level.prefix + old.name, old, new))
         text = self._describe_sides(old_paths, new_paths)
+        if len(old_paths) == len(new_paths) == 1 and (renames := self._only_rename()):
+            text += f"; pass rename={renames} if it was renamed"
+            return text if has_new_fields else f"{text}, or add_columns=True if not"
         if has_new_fields:
-            text += "; fields cannot be added to a struct"
-            if not pairs:
-                return Message(f"{text}; make the structs alike")
-        if not pairs:
-            hint = "pass {} to add them"
-            if old_paths:
-                hint = "pass rename= (--rename) for renamed columns, {} for new ones"
-            return Message(text, hint, add_columns=True)
-        renames, casts = self._renames_of(pairs)
-        hint = f"pass {{}} if they were renamed{casts}"
-        if has_new_fields:
-            return Message(text, hint, rename=renames)
-        if len(pairs) < len(new_paths):
-            hint = f"pass {{}} if they were renamed and the others are new{casts}"
-            return Message(text, hint, rename=renames, add_columns=True)
-        hint += "; if they are new, pass add_columns=True (--add-columns)"
-        return Message(text, hint, rename=renames)
+            return f"{text}; fields cannot be added to a struct; make the structs alike"
+        if not old_paths:
+            return f"{text}; pass add_columns=True to add them"
+        return (
+            f"{text}; pass rename={{…}} for renamed columns, or add_columns=True for new "
+            "ones, with drop_columns=[…] for columns to drop"
+        )
 
     def _describe_sides(self, old_paths: list[str], new_paths: list[str]) -> str:
         text = "before and after have different columns"
@@ -457,19 +448,17 @@ class _Comparison:
             text += f"; only {new_side}: {list_names(new_paths)}"
         return text
 
-    def _renames_of(
-        self, pairs: list[tuple[str, pa.Field, pa.Field]]
-    ) -> tuple[dict[str, str], str]:
-        """Return the renames to offer, and the casts that they lead to, as text."""
+    def _only_rename(self) -> dict[str, str]:
+        """Return the renames that match one old to one new field of the same type."""
+        (level,) = (level for level in self.unmatched if level.new)
+        (new,) = level.new
+        if [old.type for old in level.old] != [new.type]:
+            return {}
         renames = {
             path: name for path, name in self.rename.items() if path in self.seen
         }
-        casts = ""
-        for path, old, new in pairs:
-            renames[path] = new.name
-            if old.type != new.type:
-                casts += f"; {path!r} is then cast from {old.type} to {new.type}"
-        return renames, casts
+        renames[level.prefix + level.old[0].name] = new.name
+        return renames
 
 
 def _dot_error(path: str, rename: str | None) -> AlterationError:
@@ -480,42 +469,26 @@ def _dot_error(path: str, rename: str | None) -> AlterationError:
     )
 
 
-def _pair_up(
-    old_fields: list[pa.Field], new_fields: list[pa.Field]
-) -> list[tuple[pa.Field, pa.Field]]:
-    """Guess renames: equal types and similar names, then a single leftover pair."""
-    if len(old_fields) * len(new_fields) > _MAX_COMPARED:
-        return []
-    pairs = []
-    unpaired = []
-    free = {new.name: new for new in new_fields}
-    for old in old_fields:
-        names = [name for name, new in free.items() if new.type == old.type]
-        closest = closest_names(old.name, names)
-        if closest:
-            pairs.append((old, free.pop(closest[0])))
-        else:
-            unpaired.append(old)
-    if len(unpaired) == 1 and len(free) == 1:
-        pairs += zip(unpaired, free.values(), strict=True)
-    return pairs
-
-
 def _as_described(
-    before: pa.DataType, after: pa.DataType
+    before: pa.DataType, after: pa.DataType, shows_extensions: bool
 ) -> tuple[pa.DataType, pa.DataType]:
     """Return the types of a stored and a frame's column as services describe them.
 
     That is, as their storage. Bytes for a stored UUID, and text for stored JSON, count
-    as the stored type, because some libraries read them so.
+    as the stored type, because some libraries read them so. UUIDs and JSON for a column
+    of another type stay what they are, if services could not mean them by that type.
     """
     stored = map_types(before, storage)
     plain = map_types(after, storage)
-    if isinstance(before, pa.UuidType) and family(plain) == "binary":
+    item, new_item = _innermost(before, after)
+    kind = family(storage(new_item))
+    if isinstance(item, pa.UuidType) and kind == "binary":
         return stored, stored
-    if isinstance(before, pa.JsonType) and family(plain) == "text":
+    if isinstance(item, pa.JsonType) and kind == "text":
         return stored, stored
-    if isinstance(after, pa.UuidType) and stored != plain:
+    if not _is_extension(new_item) or item == new_item:
+        return stored, plain
+    if shows_extensions or stored != plain:
         return stored, after
     return stored, plain
 

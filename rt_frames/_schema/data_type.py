@@ -29,8 +29,8 @@ from rt_frames.errors import UnsupportedTypeError
 # can wrap a column
 MAX_LEVELS = 32
 
-# Arrow counts bytes and items of a fixed size with 32 bits
-_MAX_LENGTH = 2**31 - 1
+# bytes or items of fixed size in one value: cheap to describe, expensive to make
+MAX_FIXED_SIZE = 2**24
 
 # types around a field, outermost first
 Parents = tuple[pa.DataType, ...]
@@ -103,8 +103,20 @@ def fixed_items(arrow: pa.DataType) -> tuple[pa.DataType, int]:
     return arrow, size
 
 
+def fixed_size(arrow: pa.DataType) -> int:
+    """Return the number of fixed-size items, or bytes, in one value; else 1."""
+    item, size = fixed_items(arrow)
+    if types.is_fixed_size_binary(item):
+        return size * int(item.byte_width)
+    return size
+
+
 def has_variable_items(arrow: pa.DataType) -> bool:
-    """Return whether fixed-size lists have items of variable size: none are stored."""
+    """Return whether fixed-size lists have items that the engine cannot store in them.
+
+    Text and lists vary in size. Lance 14 stores structs, but reads them only alone,
+    without other columns; it refuses UUIDs.
+    """
     item, _ = fixed_items(arrow)
     fixed = (
         types.is_primitive(item)
@@ -127,6 +139,14 @@ def value_type(arrow: pa.DataType) -> pa.DataType:
 def child_fields(arrow: pa.DataType) -> list[pa.Field]:
     """Return the fields of a nested type, none for any other."""
     return [arrow.field(i) for i in range(arrow.num_fields)]
+
+
+def contains(arrow: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
+    """Return whether a type, or a type inside it, passes a test."""
+    if test(arrow):
+        return True
+    children = child_fields(storage(arrow))
+    return any(contains(child.type, test) for child in children)
 
 
 def iter_fields(
@@ -338,7 +358,13 @@ def _parse_list(spec: Mapping[str, Any], at: str, level: int) -> pa.DataType:
         )
     (item,) = fields
     if name == "fixed_size_list":
-        return pa.list_(item, _parse_length(spec, at))
+        arrow = pa.list_(item, _parse_length(spec, at))
+        if fixed_size(arrow) > MAX_FIXED_SIZE:
+            raise ValueError(
+                f"{at}.length: fixed sizes, multiplied by those inside, must be at most "
+                f"{MAX_FIXED_SIZE:,}"
+            )
+        return arrow
     if name == "list":
         return pa.list_(item)
     if name == "large_list":
@@ -354,10 +380,10 @@ def _parse_list(spec: Mapping[str, Any], at: str, level: int) -> pa.DataType:
 def _parse_length(spec: Mapping[str, Any], at: str) -> int:
     length = spec.get("length")
     is_bool = isinstance(length, bool)
-    if isinstance(length, int) and not is_bool and 0 <= length <= _MAX_LENGTH:
+    if isinstance(length, int) and not is_bool and 0 <= length <= MAX_FIXED_SIZE:
         return length
     raise ValueError(
-        f"{at}.length: a {spec['type']} needs a length from 0 to {_MAX_LENGTH}, got {show_value(length)}"
+        f"{at}.length: a {spec['type']} needs a length from 0 to {MAX_FIXED_SIZE}, got {show_value(length)}"
     )
 
 

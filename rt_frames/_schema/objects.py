@@ -103,8 +103,6 @@ _NUMPY_KINDS = {
     "S": "bytes",
 }
 
-# kinds whose text is unambiguous
-_READABLE_AS_TEXT = {"str", "bool", "int", "float", "Decimal", "date", "time", "UUID"}
 # before 3, pandas shows Arrow only durations in nanoseconds
 _HIDDEN_DURATIONS = int(pd.__version__.partition(".")[0]) < 3
 
@@ -464,16 +462,9 @@ class _TypeInference:
             if not is_missing or isinstance(value, np.generic):
                 typed.append(leaf)
         first, other = _first_unlike(present) or _first_unlike(typed)
-        code = None
-        if not steps:
-            values = [leaf.value for leaf in present]
-            code = _code_for_one_kind(f"df[{self._column!r}]", values)
-        cure = "convert it to one type"
-        if code:
-            cure = f"convert it to one type, for example with {code}"
         return UnsupportedTypeError(
             f"column {self._column!r} mixes types{self._place(steps)}: {first.kind} in row {first.row}, "
-            f"{other.kind} in row {other.row} ({show_value(other.value, 40)}); {cure}"
+            f"{other.kind} in row {other.row} ({show_value(other.value, 40)}); convert it to one type"
         )
 
 
@@ -484,20 +475,6 @@ def _first_unlike(leaves: list[_Leaf]) -> list[_Leaf]:
         if len(kinds) > 1 and kinds != {"int", "float"}:
             return [leaves[0], leaf]
     return []
-
-
-def _code_for_one_kind(column: str, values: list[Any]) -> str | None:
-    """Return code that gives a column one kind, or None if it may change values."""
-    kinds = set(map(_kind, values))
-    if kinds <= {"int", "float", "Decimal"} and not any(map(_is_inexact, values)):
-        return f"{column}.astype(float)"
-    if all(kind.startswith(_AWARE) for kind in kinds):
-        return f"pandas.to_datetime({column}, utc=True)"
-    if kinds == {"date", _NAIVE}:
-        return f"pandas.to_datetime({column})"
-    if kinds <= _READABLE_AS_TEXT:
-        return f"{column}.{TO_TEXT}"
-    return None
 
 
 def _is_text(values: _Objects) -> bool:

@@ -82,6 +82,9 @@ def _from_categories(dtype: pd.CategoricalDtype, path: str) -> pa.DataType:
     if dtype.categories is None:
         raise untyped(path, "a CategoricalDtype without categories", "category")
     values = dtype.categories.dtype
+    # which pandas gives to categories of nothing but missing values
+    if not len(dtype.categories) and values == np.float64:
+        return pa.null()
     if isinstance(values, pd.IntervalDtype | pd.PeriodDtype):
         raise unsupported(path, f"a category of {values}", _CATEGORIES_ADVICE)
     if isinstance(values, ExtensionDtype):

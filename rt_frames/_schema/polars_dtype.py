@@ -74,7 +74,7 @@ def from_polars(
     if isinstance(dtype, pl.Categorical | pl.Enum):
         return categorical_type(pa.large_string())
     if isinstance(dtype, _EXTENSION):
-        return _from_extension(dtype, path, level + 1)
+        return _from_extension(dtype, path)
     if isinstance(dtype, _NESTED):
         return _from_nested(dtype, path, level + 1)
     advice = next(text for kind, text in _ADVICE.items() if isinstance(dtype, kind))
@@ -89,9 +89,9 @@ def _from_decimal(dtype: pl.Decimal, path: str) -> pa.DataType:
     return pa.decimal128(dtype.precision, dtype.scale)
 
 
-def _from_extension(dtype: Any, path: str, level: int) -> pa.DataType:
+def _from_extension(dtype: Any, path: str) -> pa.DataType:
     if dtype.ext_name() == "arrow.json":
-        return pa.json_(from_polars(dtype.ext_storage(), path, level))
+        return pa.json_()
     raise unsupported(
         path, f"Polars' {dtype}", "convert it to its storage type, with .ext.storage()"
     )

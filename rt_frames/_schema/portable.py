@@ -9,7 +9,9 @@
     dictionary of text,
     bytes or integers               → with int32 codes, unordered
     any other dictionary            → its values
-    extension types                 → their storage; arrow.uuid and arrow.json stay
+    arrow.json                      → with the storage string
+    arrow.uuid                      → itself
+    other extension types           → their storage
     union, interval                 → none: an error that says what to cast to
 """
 
@@ -195,7 +197,8 @@ def _portable_extension(
     if name == "arrow.uuid":
         return arrow
     if name == "arrow.json":
-        return pa.json_(to_portable(arrow.storage_type, path, level))
+        # as the engine returns it, whatever its storage was
+        return pa.json_()
     if name in PANDAS_ADVICE:
         kind = name.removeprefix("pandas.")
         raise unsupported(path, f"pandas' {kind}", PANDAS_ADVICE[name])

@@ -1,7 +1,8 @@
 """Requests to a service about one table.
 
 `service` makes single requests; `write`, `parts` and `rewrite` combine several;
-`outcome` explains a write whose outcome is unknown; `cluster` sends a Dask frame from
+`outcome` explains a write whose outcome is unknown, `interrupts` one that was
+interrupted; `cluster` sends a Dask frame from
 its workers; `folder` starts the embedded service.
 
 Layering (tests/test_house.py): imports `_schema`, `_frames`, `_http`, `errors` and the

@@ -24,7 +24,7 @@ from rt_frames._frames.compression import CompressionPolicy
 from rt_frames._frames.from_dask import Partition
 from rt_frames._frames.ipc import IPCStream
 from rt_frames._http.arguments import is_loopback
-from rt_frames._protocol.meanings import Failure
+from rt_frames._protocol.calls import Failure
 from rt_frames._service.multipart import Sent, send_parts
 from rt_frames._service.service import Service
 from rt_frames._version import __version__
@@ -110,8 +110,9 @@ class ClusterStream:
         import dask
         from distributed import as_completed
 
-        # without the callable, which cannot be pickled
-        picklable = dataclasses.replace(request, on_sent=None)
+        # without what cannot be pickled
+        purpose = request.purpose._replace(last_attempt=None)
+        picklable = dataclasses.replace(request, purpose=purpose, on_sent=None)
         self.rows = 0
         sent = 0
         with _begin(self._client) as write_id:

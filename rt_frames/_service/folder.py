@@ -11,12 +11,14 @@ import os
 import secrets
 import sys
 import threading
+import time
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rt_frames._http.arguments import ConnectionOptions, Key
 from rt_frames._protocol.operations import FOLDER
+from rt_frames._service.interrupts import Answer
 from rt_frames._service.service import Service
 from rt_frames._text import show_value
 
@@ -24,7 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rt_frames._http.session import Session
+    from rt_frames._protocol.calls import Request
     from rt_frames.local import LocalService
+
+
+# seconds that an interrupted write waits for the service's answer
+ANSWER_SECONDS = 2.0
 
 
 class FolderService(Service):
@@ -37,6 +44,7 @@ class FolderService(Service):
     ) -> None:
         self._folder = folder
         self._release: Callable[[], Any] = lambda: None
+        self._find_answer: Callable[[str, str], Any] = lambda *_: None
         self._reopening = threading.Lock()
         url = self._start() if start else "http://127.0.0.1"
         super().__init__(url, _services_key, options, FOLDER)
@@ -47,14 +55,17 @@ class FolderService(Service):
     def _start(self) -> str:
         key = os.getpid(), Path(os.path.realpath(self._folder))
         try:
-            url = _acquire_service(key)
+            from rt_frames.local.server import find_answer
+
+            service = _acquire_service(key)
         except OSError as error:
             raise not_a_folder(self._folder, error) from error
+        self._find_answer = functools.partial(find_answer, service)
         release = weakref.finalize(self, _release_service, key)
         # services stop with the process
         release.atexit = False
         self._release = release
-        return url
+        return service.url
 
     @property
     def session(self) -> Session:
@@ -63,6 +74,16 @@ class FolderService(Service):
                 self._session.base = self._start()
                 self.closed = False
         return super().session
+
+    def find_answer(self, request: Request) -> Answer | None:
+        """Wait for the service's answer, which the interrupted request cannot read."""
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while time.monotonic() < deadline:
+            answer = self._find_answer(request.id, request.path)
+            if answer is not None:
+                return Answer(*answer)
+            time.sleep(0.01)
+        return None
 
     def close(self) -> None:
         # a session reopened meanwhile has a release of its own
@@ -93,8 +114,8 @@ if sys.platform != "win32":
     )
 
 
-def _acquire_service(key: tuple[int, Path]) -> str:
-    """Return the URL of a folder's service; start it for the first client."""
+def _acquire_service(key: tuple[int, Path]) -> LocalService:
+    """Return a folder's service; start it for the first client."""
     # the engine is loaded only if a folder is used
     from rt_frames.local import LocalService
 
@@ -102,7 +123,7 @@ def _acquire_service(key: tuple[int, Path]) -> str:
         if key in _running_services:
             service, clients = _running_services[key]
             _running_services[key] = service, clients + 1
-            return service.url
+            return service
     # outside the lock: start() waits for a thread, in which a client's finalizer may
     # want the lock
     _, folder = key
@@ -113,7 +134,7 @@ def _acquire_service(key: tuple[int, Path]) -> str:
     # another thread was faster
     if service is not started:
         started.close()
-    return service.url
+    return service
 
 
 def _release_service(key: tuple[int, Path]) -> None:

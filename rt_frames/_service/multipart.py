@@ -16,8 +16,15 @@ from dataclasses import replace
 
 from rt_frames import errors
 from rt_frames._http.session import Outcome, Session, retry
-from rt_frames._protocol.calls import JSON, Buffers, Request, Result, upload_query
-from rt_frames._protocol.meanings import Explanation, Failure
+from rt_frames._protocol.calls import (
+    JSON,
+    Buffers,
+    Explanation,
+    Failure,
+    Request,
+    Result,
+    upload_query,
+)
 from rt_frames._protocol.operations import (
     ABORT_PARTS,
     ALTER,

@@ -11,7 +11,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
 from rt_frames import errors
-from rt_frames._protocol.meanings import Explanation, Failure
+from rt_frames._protocol.calls import Explanation, Failure
 from rt_frames._text import count
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rt_frames._protocol.calls import Purpose
     from rt_frames._protocol.responses import Description
 
-OUTCOME_UNKNOWN = "the outcome is unknown"
 MAY_TAKE_EFFECT = "the write may still take effect"
 CHECK_AGAIN = (
     f"{MAY_TAKE_EFFECT}: wait for the service's timeout, and check again before sending "

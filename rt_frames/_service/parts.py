@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from rt_frames import errors
 from rt_frames._frames.compression import CompressionPolicy
 from rt_frames._frames.ipc import IPCStream
-from rt_frames._protocol.calls import ARROW_STREAM, Request, Result
-from rt_frames._protocol.meanings import Explanation, Failure
+from rt_frames._protocol.calls import (
+    ARROW_STREAM,
+    Explanation,
+    Failure,
+    Request,
+    Result,
+)
 from rt_frames._protocol.operations import CREATE
 from rt_frames._protocol.responses import Description, parse_version
 from rt_frames._service.cluster import ClusterStream
@@ -22,7 +27,6 @@ from rt_frames._service.multipart import MultipartUpload, Sent, send_parts
 from rt_frames._service.outcome import (
     CHECK_AGAIN,
     MAY_TAKE_EFFECT,
-    OUTCOME_UNKNOWN,
     explain_commit,
 )
 from rt_frames._service.service import Service
@@ -128,18 +132,11 @@ class _PartsWrite:
 
     def _add_note(self, error: BaseException) -> None:
         """Add the state of the table to an error that does not report it."""
-        if self._is_explained:
+        if self._is_explained or self._upload.commit_started:
             return
-        note = (
-            f"{OUTCOME_UNKNOWN}, as the commit has started; check the table's rows "
-            "before sending again"
-        )
-        if not self._upload.commit_started:
-            state = self._clean_up()
-            if state == _NOTHING_STORED:
-                return
-            note = f"{state.found}; {state.cure}"
-        error.add_note(f"table {self._name!r}: {note}")
+        state = self._clean_up()
+        if state != _NOTHING_STORED:
+            error.add_note(f"table {self._name!r}: {state.found}; {state.cure}")
 
     def _clean_up(self) -> Explanation:
         """Drop the empty table, once. Return the table's state, with a cure if any."""

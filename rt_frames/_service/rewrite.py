@@ -15,17 +15,24 @@ from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import CompressionPolicy
 from rt_frames._frames.ipc import IPCStream
 from rt_frames._frames.rewrite import altered_schema, with_metadata_of, with_schema
-from rt_frames._protocol.calls import ARROW_STREAM, Purpose, Request, Result
-from rt_frames._protocol.meanings import Explanation, Failure
+from rt_frames._protocol.calls import (
+    ARROW_STREAM,
+    Explanation,
+    Failure,
+    Purpose,
+    Request,
+    Result,
+)
 from rt_frames._protocol.operations import ALTER, BEGIN_PARTS
 from rt_frames._protocol.responses import Description, parse_version
 from rt_frames._schema.casts import INSTEAD
 from rt_frames._schema.data_type import map_types, storage
+from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.multipart import MultipartUpload, Sent, send_parts
 from rt_frames._service.outcome import explain_commit
 from rt_frames._service.service import Service
 from rt_frames._service.write import WriteResult
-from rt_frames._text import Message, count
+from rt_frames._text import count
 
 if TYPE_CHECKING:
     from rt_frames._frames.source import Source
@@ -90,9 +97,12 @@ class _Rewriting:
         """Read and replace all rows. The result's value is the new version."""
         service = self._service
         purpose = Purpose(ALTER, self._name)
-        request = Request(purpose, "", parse_version, content_type=ARROW_STREAM)
-        upload = MultipartUpload(service.session, request, service.dialect, self._send)
-        return upload.run(self._explain_outcome)
+        with noting_interrupts(purpose, service.find_answer) as noted:
+            request = Request(noted, "", parse_version, content_type=ARROW_STREAM)
+            upload = MultipartUpload(
+                service.session, request, service.dialect, self._send
+            )
+            return upload.run(self._explain_outcome)
 
     def _explain_outcome(self, failure: Failure) -> Explanation:
         if failure.acted == "no":
@@ -160,14 +170,12 @@ def _stored(schema: pa.Schema | None) -> list[pa.Field]:
     return [field.with_type(map_types(field.type, storage)) for field in schema or ()]
 
 
-def offer_rewrite(service: Service, name: str) -> Message:
+def offer_rewrite(service: Service, name: str) -> str:
     """Return the cure for a cast that the engine refuses."""
     if not service.dialect.has(BEGIN_PARTS):
-        return Message(
-            f"the service can neither read rows nor replace a table, so {INSTEAD}"
-        )
+        return f"the service can neither read rows nor replace a table, so {INSTEAD}"
     if not service.has_parts:
-        return Message(
+        return (
             "the service does not support multipart writes, which a rewrite needs, so "
             f"{INSTEAD}"
         )
@@ -175,5 +183,7 @@ def offer_rewrite(service: Service, name: str) -> Message:
     # must not mask the refusal
     with contextlib.suppress(errors.RemoteError):
         rows = count(service.count(name), "row")
-    text = f"a rewrite reads all {rows}, and casts them exactly or not at all"
-    return Message(text, "pass {}", rewrite=True)
+    return (
+        f"a rewrite reads all {rows}, and casts them exactly or not at all; pass "
+        "rewrite=True"
+    )

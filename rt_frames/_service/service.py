@@ -29,6 +29,7 @@ from rt_frames._protocol.calls import (
     JSON,
     NO_CURES,
     Cures,
+    Failure,
     Purpose,
     Request,
     Result,
@@ -45,7 +46,6 @@ from rt_frames._protocol.conditions import (
     finest_unit,
     names_column,
 )
-from rt_frames._protocol.meanings import Failure
 from rt_frames._protocol.operations import DIALECTS, LIST, Dialect, Operation
 from rt_frames._protocol.responses import (
     Description,
@@ -58,6 +58,7 @@ from rt_frames._protocol.responses import (
     parse_version,
 )
 from rt_frames._schema.data_type import iter_fields, map_types, storage
+from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import (
     ChangeOutcome,
     explain_by_list,
@@ -72,8 +73,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rt_frames._http.rows import Rows
-    from rt_frames._protocol.meanings import Explanation
+    from rt_frames._protocol.calls import Explanation
     from rt_frames._protocol.responses import Response
+    from rt_frames._service.interrupts import Answer
 
 log = logging.getLogger("rt_frames")
 
@@ -289,7 +291,12 @@ class Service:
         """Make a JSON request about a table."""
         purpose = Purpose(operation, name, cures=cures)
         body = json_body(content)
-        return self.send(self._request(purpose, parse, body, **options))
+        with noting_interrupts(purpose, self.find_answer) as noted:
+            return self.send(self._request(noted, parse, body, **options))
+
+    def find_answer(self, request: Request) -> Answer | None:  # noqa: ARG002  # of a folder
+        """Return the answer to a request that was interrupted, or None if unknown."""
+        return None
 
     def _request(
         self,
@@ -535,7 +542,9 @@ class Service:
             before = self.describe(name).version
         outcome = ChangeOutcome(self, name, before, advice)
         try:
-            return self.send(request, outcome.explain)
+            with noting_interrupts(purpose, self.find_answer) as noted:
+                noted_request = dataclasses.replace(request, purpose=noted)
+                return self.send(noted_request, outcome.explain)
         except (errors.ResponseError, errors.OutcomeUnknown) as error:
             self.raise_if_unsupported(operation, name, error, needs_version)
             # explaining the outcome has described the table
@@ -585,14 +594,13 @@ class Service:
         Services without ETags ignore it.
         """
         headers = {"If-Match": etag} if etag else {}
-        request = self._request(
-            Purpose(operations.DROP, name),
-            parse_version,
-            headers=headers,
-            max_timeout=max_timeout,
-        )
         start = time.monotonic()
-        result = self.send(request)
+        purpose = Purpose(operations.DROP, name)
+        with noting_interrupts(purpose, self.find_answer) as noted:
+            request = self._request(
+                noted, parse_version, headers=headers, max_timeout=max_timeout
+            )
+            result = self.send(request)
         milliseconds = 1000 * (time.monotonic() - start)
         log.info("dropped table %s, %.0f ms, %s", name, milliseconds, result.request_id)
 

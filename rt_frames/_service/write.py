@@ -31,20 +31,21 @@ from rt_frames._progress import Progress
 from rt_frames._protocol.calls import (
     ARROW_STREAM,
     Cures,
+    Failure,
     Purpose,
     Request,
     Result,
     upsert_query,
 )
-from rt_frames._protocol.meanings import Failure
 from rt_frames._protocol.operations import APPEND, CREATE, REPLACE, UPSERT
 from rt_frames._protocol.responses import Description, parse_written
 from rt_frames._schema.compare import new_columns
 from rt_frames._service.cluster import ClusterStream, find_cluster
+from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import explain_append, explain_upsert, make_error
 from rt_frames._service.parts import name_blocked, send_in_parts
 from rt_frames._service.service import Service
-from rt_frames._text import Message, count, format_bytes, list_names, show_value
+from rt_frames._text import count, format_bytes, list_names, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -52,8 +53,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rt_frames._frames.source import Source
-    from rt_frames._protocol.calls import Buffers
-    from rt_frames._protocol.meanings import Explanation
+    from rt_frames._protocol.calls import Buffers, Explanation
     from rt_frames._protocol.operations import Dialect, Operation
 
 log = logging.getLogger("rt_frames")
@@ -147,11 +147,10 @@ def parse_keys(on: Any) -> tuple[str, ...]:
 
 
 def _no_keys() -> ValueError:
-    text = (
+    return ValueError(
         "on: an upsert needs the column, or the list of columns, whose values identify "
-        "a row"
+        'a row; pass on="…"'
     )
-    return ValueError(Message(text, "pass {}", on="…"))
 
 
 def write(service: Service, name: str, data: Any, options: WriteOptions) -> WriteResult:
@@ -193,9 +192,10 @@ def _write(
     )
     reads_again = False
     try:
-        if table is not None:
-            return _add_rows(service, purpose, source, options, cluster, table)
-        return _create(service, purpose, source, options, cluster)
+        with noting_interrupts(purpose, service.find_answer) as noted:
+            if table is not None:
+                return _add_rows(service, noted, source, options, cluster, table)
+            return _create(service, noted, source, options, cluster)
     except errors.TableExistsError as error:
         # created by somebody else meanwhile
         if not options.adds_rows or not source.replayable:

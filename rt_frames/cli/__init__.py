@@ -1,5 +1,6 @@
-"""The CLI, ``rt-frames``.
+"""The CLI, ``rt-frames``: look at tables, drop them, and serve a folder.
 
-Layering (tests/test_house.py): imports `_connect`, `_client` and the packages below
-them. Only ``serve`` imports `local`.
+`main` has the group and ``serve``; `tables` and `demo` have the other commands, and
+`moved` those that were here once. Layering (tests/test_house.py): imports `_connect`,
+`_client` and the packages below them. Only ``serve`` imports `local`.
 """

@@ -5,9 +5,9 @@ with the client. ``ROOT/NAME.lance`` is table ``NAME``, which ``lance`` and ``la
 can open.
 """
 
-from rt_frames._extras import require
+from rt_frames._extras import require_local
 
-require("local")
+require_local()
 
 from rt_frames.local.server import LocalService  # noqa: E402  # needs the extra
 

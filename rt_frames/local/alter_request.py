@@ -24,7 +24,7 @@ _FIELDS = {
     "nullable": "nullable",
 }
 
-_REWRITE = "to cast and replace all rows, use alter_table(…, rewrite=True) or rt-frames alter --rewrite"
+_REWRITE = "to cast and replace all rows, use alter_table(…, rewrite=True)"
 
 # path → field; the empty path is the whole table
 Fields = dict[str, pa.Field]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from rt_frames._arrow_messages import Bytes, MessageFile, TooLarge
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 
@@ -44,20 +45,37 @@ class StreamFile:
         self._body = body
         self._start = bytes(body.read(8))
         _check_start(self._start)
+        self._messages = MessageFile(self._receive)
+        self._schema = b""
 
     def read_schema(self) -> pa.Schema:
         """Return the schema. Its message is kept: `read` returns it once more."""
-        frame = bytes(self.read(8))
-        self._start = frame + self.read(int.from_bytes(frame[4:], "little"))
-        return pa.ipc.read_schema(pa.py_buffer(self._start))
+        frame = bytes(self._messages.read(8))
+        metadata = self._messages.read(int.from_bytes(frame[4:], "little"))
+        self._schema = frame + bytes(metadata)
+        return pa.ipc.read_schema(pa.py_buffer(self._schema))
 
-    def read(self, size: int) -> memoryview | bytes:
+    def read(self, size: int) -> Bytes:
         """Return ``size`` bytes; memory grows only as they arrive."""
+        if self._schema:
+            data = self._schema[:size]
+            self._schema = self._schema[size:]
+            return data
+        try:
+            return self._messages.read(size)
+        except TooLarge as error:
+            raise HTTPError(
+                413, f"{error}; nothing was stored; send smaller batches"
+            ) from None
+
+    def _receive(self, size: int) -> Bytes:
         if size > MAX_READ:
             raise HTTPError(
                 400,
                 f"a message of the Arrow stream has {size} bytes; send batches under 2 GiB",
             )
+        if size < 0:
+            raise ValueError("a message of the Arrow stream is malformed")
         start = self._start[:size]
         self._start = self._start[size:]
         data = self._body.read(size - len(start))

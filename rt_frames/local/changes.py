@@ -1,28 +1,36 @@
-"""Delete rows, add and drop columns, restore a version: each is one commit.
+"""Delete rows, alter, add and drop columns, restore a version: each is one commit.
 
-The caller holds the table's lock. Requests are checked first, since Lance accepts names
-that make a table unreadable, and filters of which it reads only the beginning.
+The caller holds the table's lock, and passes a path in staging for a draft. Requests
+are checked first, since Lance accepts names that make a table unreadable, and filters
+of which it reads only the beginning.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import lance
+import lance.fragment
 import pyarrow as pa
 import pyarrow.types as is_
+from lance import LanceOperation
 
 from rt_frames._names import duplicates
 from rt_frames._schema.data_type import iter_fields
 from rt_frames._text import list_names
-from rt_frames.local import engine
+from rt_frames.local import commits, engine
+from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.query import check_filter
 from rt_frames.local.validate import MAX_COLUMNS, MAX_FIELDS
 
+_VALUE_ERROR = "LanceError(Arrow)"
+_COLUMN_QUOTE = 'olumn "'
 
-def delete(folder: Path, request: dict[str, Any]) -> dict[str, int]:
+
+def delete(folder: Path, staged: Path, request: dict[str, Any]) -> dict[str, int]:
     """Delete the rows that match a filter; return their number and the new version."""
     _check_members(request, "predicate")
     condition = check_filter(request.get("predicate"))
@@ -32,21 +40,78 @@ def delete(folder: Path, request: dict[str, Any]) -> dict[str, int]:
             'the filter is missing; nothing was changed; send {"predicate": "n > 1"}, or drop '
             "the table",
         )
-    table: Any = lance.dataset(str(folder))
-    with engine.as_http_errors(invalid="filter"):
-        deleted = table.delete(condition)["num_deleted_rows"]
-    return {"num_deleted_rows": int(deleted), "version": int(table.version)}
-
-
-def add_columns(folder: Path, schema: pa.Schema) -> dict[str, int]:
-    """Add columns of nulls; return the new version."""
-    table: Any = lance.dataset(str(folder))
-    _check_new_columns(schema, table.schema)
-    before = table.version
+    table = lance.dataset(str(folder))
     with engine.as_http_errors():
-        table.add_columns(schema)
-    with engine.as_http_errors("the table could not be read with these columns"):
-        return {"version": engine.keep_readable(folder, table, before, schema.names)}
+        draft = commits.draft(folder, table, staged)
+        with engine.as_http_errors(invalid="filter"):
+            deleted = draft.delete(condition)["num_deleted_rows"]
+        operation = commits.last_operation(draft)
+        # it may hold personal data, which would stay in the log
+        operation.predicate = ""
+        version = commits.commit(folder, table, operation)
+    return {"num_deleted_rows": int(deleted), "version": version}
+
+
+def alter(folder: Path, staged: Path, request: dict[str, Any]) -> int:
+    """Apply the changes of a request, all or none; return the new version."""
+    table = lance.dataset(str(folder))
+    changes = parse_alterations(request, table.schema)
+    with engine.as_http_errors():
+        draft = commits.draft(folder, table, staged)
+        try:
+            draft.alter_columns(*(change.alteration for change in changes))
+        except BaseException as error:
+            # Lance's panics are BaseExceptions
+            suspects = _find_suspects(changes, str(error))
+            with engine.as_http_errors(describe(suspects)):
+                raise
+        operation = commits.last_operation(draft)
+        subject = f"{describe(changes)}: the table could not be read after this change"
+        verify = partial(_verify, staged, _cast_columns(changes), subject)
+        return commits.commit(folder, table, operation, verify=verify)
+
+
+def _verify(staged: Path, columns: list[str], subject: str) -> None:
+    """Raise if changed columns of a draft cannot be read."""
+    with engine.as_http_errors(subject):
+        engine.verify_readable(lance.dataset(str(staged)), columns)
+
+
+def _cast_columns(changes: list[Change]) -> list[str]:
+    """Return the top-level columns that a cast rewrites, by their new names."""
+    new_names = {}
+    cast = set()
+    for _, alteration in changes:
+        path = alteration["path"]
+        if "name" in alteration:
+            new_names[path] = alteration["name"]
+        if "data_type" in alteration:
+            cast.add(path.partition(".")[0])
+    return [new_names.get(column, column) for column in cast]
+
+
+def _find_suspects(changes: list[Change], reason: str) -> list[Change]:
+    """Return the change that Lance names, or else all that may have failed."""
+    path = reason.partition(_COLUMN_QUOTE)[2].partition('"')[0]
+    named = [change for change in changes if change.alteration["path"] == path]
+    casts = [change for change in changes if "data_type" in change.alteration]
+    if not named and _VALUE_ERROR in reason:
+        return casts
+    return named or changes
+
+
+def add_columns(folder: Path, staged: Path, schema: pa.Schema) -> dict[str, int]:
+    """Add columns of nulls; return the new version."""
+    table = lance.dataset(str(folder))
+    _check_new_columns(schema, table.schema)
+    with engine.as_http_errors():
+        draft = commits.draft(folder, table, staged)
+        draft.add_columns(schema)
+        operation = commits.last_operation(draft)
+        subject = "the table could not be read with these columns"
+        verify = partial(_verify, staged, schema.names, subject)
+        version = commits.commit(folder, table, operation, verify=verify)
+    return {"version": version}
 
 
 def _check_new_columns(schema: pa.Schema, table: pa.Schema) -> None:
@@ -92,7 +157,7 @@ def _check_new_columns(schema: pa.Schema, table: pa.Schema) -> None:
         )
 
 
-def drop_columns(folder: Path, request: dict[str, Any]) -> dict[str, int]:
+def drop_columns(folder: Path, staged: Path, request: dict[str, Any]) -> dict[str, int]:
     """Drop top-level columns; return the new version."""
     _check_members(request, "columns")
     names = request.get("columns")
@@ -122,30 +187,50 @@ def drop_columns(folder: Path, request: dict[str, Any]) -> dict[str, int]:
             "table",
         )
     with engine.as_http_errors():
-        _rewrite_rows_without(table, names)
-        table.drop_columns(names)
-    return {"version": int(table.version)}
+        draft = commits.draft(folder, table, staged)
+        added = _add_nulls(table, draft, names)
+        draft.drop_columns(names)
+        operation = commits.last_operation(draft)
+        if added is not None:
+            operation = LanceOperation.Merge(added, operation.schema)
+        return {"version": commits.commit(folder, table, operation)}
 
 
-def _rewrite_rows_without(table: Any, dropped: list[str]) -> None:
-    """Rewrite fragments that store only columns to be dropped.
+def _add_nulls(table: Any, draft: Any, dropped: list[str]) -> list[Any] | None:
+    """Add a column of nulls to fragments that store only columns to be dropped.
 
     A fragment lacks columns that were added later, or that an append left out. A
-    fragment without any data makes the table unreadable.
+    fragment without any data makes the table unreadable. Return all fragments, or None
+    if there is no such fragment.
     """
-    kept: set[int] = set()
-    for field in table.lance_schema.fields():
-        if field.name() not in dropped:
-            kept |= _field_ids(field)
-    for fragment in table.get_fragments():
+    kept = [
+        field for field in table.lance_schema.fields() if field.name() not in dropped
+    ]
+    ids = set()
+    for field in kept:
+        ids |= _field_ids(field)
+    fragments = [fragment.metadata for fragment in table.get_fragments()]
+    has_added = False
+    for fragment in fragments:
         stored: set[int] = set()
-        for file in fragment.metadata.files:
+        for file in fragment.files:
             stored.update(file.fields)
-        if not stored & kept:
-            # an update writes all columns, with nulls for those that were not stored
-            first = fragment.fragment_id << 32
-            rows = f"_rowaddr >= {first} AND _rowaddr < {first + 2**32}"
-            table.update({dropped[0]: f"`{dropped[0]}`"}, where=rows)
+        if not stored & ids:
+            fragment.files += _write_nulls(
+                draft, kept[0].name(), fragment.physical_rows
+            )
+            has_added = True
+    return fragments if has_added else None
+
+
+def _write_nulls(table: Any, name: str, rows: int) -> list[Any]:
+    """Write nulls of a column, as one fragment; return its files."""
+    field = table.schema.field(name)
+    nulls = pa.table([pa.nulls(rows, field.type)], pa.schema([field]))
+    (fragment,) = lance.fragment.write_fragments(
+        nulls, table, mode="append", max_rows_per_file=rows
+    )
+    return list(fragment.files)
 
 
 def _field_ids(field: Any) -> set[int]:
@@ -155,10 +240,11 @@ def _field_ids(field: Any) -> set[int]:
     return ids
 
 
-def restore(folder: Path, version: int) -> dict[str, int]:
+def restore(folder: Path, _staged: Path, version: int) -> dict[str, int]:
     """Commit an old version as the newest; return its new number."""
+    table = lance.dataset(str(folder))
     try:
-        table: Any = lance.dataset(str(folder), version=version)
+        lance.dataset(str(folder), version=version)
     except BaseException as error:
         # Lance's panics are BaseExceptions
         raise HTTPError(
@@ -166,8 +252,9 @@ def restore(folder: Path, version: int) -> dict[str, int]:
             f"version {version} does not exist or was removed; nothing was changed",
         ) from error
     with engine.as_http_errors():
-        table.restore()
-    return {"version": int(table.version)}
+        return {
+            "version": commits.commit(folder, table, LanceOperation.Restore(version))
+        }
 
 
 def _check_members(request: dict[str, Any], member: str) -> None:

@@ -17,7 +17,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,9 @@ import lance.fragment
 import pyarrow as pa
 import pyarrow.types as is_
 
-from rt_frames._schema.data_type import iter_fields
+from rt_frames._schema.data_type import contains
 from rt_frames._text import list_names, one_line
 from rt_frames._threads import prefetch
-from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.http_error import HTTPError
 
 # bytes per column; with larger pages, Lance copies the data first
@@ -38,6 +37,8 @@ PAGE_BYTES = 2 * 2**20
 MAX_OVERWRITES = 9
 # an unreferenced file younger than this may belong to a write in progress
 IN_USE = datetime.timedelta(hours=1)
+# folders of tables, which others may not read
+FOLDER_MODE = 0o700
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_ACCESS = (errno.EROFS, errno.EACCES)
 # part of Lance's message → reason, cure
@@ -84,20 +85,8 @@ class Conflict(HTTPError):
     """A change by somebody else, at the same time, to the same table."""
 
 
-def write(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
-    """Write a new table, check that it can be read, and return its version."""
-    with _feeding(schema, batches) as (reader, counts):
-        lance.write_dataset(reader, str(folder), data_cache_bytes=PAGE_BYTES)
-    dataset = lance.dataset(str(folder))
-    written = sum(counts)
-    readable = dataset.count_rows()
-    if readable != written:
-        raise HTTPError(500, f"{written} rows were written and {readable} can be read")
-    return verify_readable(dataset)
-
-
 @contextlib.contextmanager
-def _feeding(
+def feeding(
     schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[tuple[pa.RecordBatchReader, list[int]]]:
     """Yield a reader that prefetches one batch, and a list of the batches' row counts.
@@ -147,65 +136,20 @@ def open_table(folder: Path, version: int | None = None) -> Any:
         ) from error
 
 
-def replace(folder: Path, staged: Path) -> int:
-    """Commit a staged table as the next version of the table in ``folder``."""
-    old = lance.dataset(str(folder))
-    new = lance.dataset(str(staged))
-    fragments = _fragments(new)
-    operation = lance.LanceOperation.Overwrite(new.lance_schema, fragments)
-    return _commit(folder, old, operation, _files(staged, fragments))
-
-
-def _fragments(table: Any) -> list[Any]:
-    return [fragment.metadata for fragment in table.get_fragments()]
-
-
-def _files(folder: Path, fragments: list[Any]) -> list[Path]:
-    files = []
-    for fragment in fragments:
-        files += [folder / "data" / file.path for file in fragment.files]
-    return files
-
-
-def _commit(
-    folder: Path, old: Any, operation: Any, staged: list[Path], **options: Any
-) -> int:
-    """Move staged files into the table and commit them; remove them if that fails."""
-    files = {path: folder / "data" / path.name for path in staged}
-    if not all(path.exists() for path in files):
-        raise Conflict(
-            409,
-            "the staged rows were removed meanwhile; nothing was stored; send them again",
-        )
-    try:
-        (folder / "data").mkdir(exist_ok=True)
-        for path, target in files.items():
-            path.rename(target)
-        version = lance.LanceDataset.commit(
-            str(folder), operation, read_version=old.version, **options
-        ).version
-    except BaseException as error:
-        # after any other failure, the commit may have succeeded
-        if _CONFLICT.search(str(error)) or old.latest_version == old.version:
-            for target in files.values():
-                with contextlib.suppress(OSError):
-                    target.unlink()
-        raise
-    return int(version)
-
-
 def begin(folder: Path, staged: Path) -> None:
     """Prepare a staging folder for an append by copying the table's newest manifest.
 
     The manifest has the table's version and field ids. Without these ids, a column that
     was ever cast would be null in the new rows.
     """
-    (staged / "_versions").mkdir(parents=True)
-    shutil.copy(_newest_manifest(folder), staged / "_versions")
+    copy_manifest(folder, newest_version(folder), staged)
 
 
-def _newest_manifest(folder: Path) -> Path:
-    return _manifest(folder, lance.dataset(str(folder)).version)
+def copy_manifest(folder: Path, version: int, staged: Path) -> None:
+    """Copy the manifest of a version to a new folder."""
+    staged.mkdir(mode=FOLDER_MODE)
+    (staged / "_versions").mkdir()
+    shutil.copy(_manifest(folder, version), staged / "_versions")
 
 
 def _manifest(folder: Path, version: int) -> Path:
@@ -220,7 +164,15 @@ def _manifest(folder: Path, version: int) -> Path:
     return versions / f"{version}.manifest"
 
 
-def _versions(folder: Path) -> list[int]:
+def newest_version(folder: Path) -> int:
+    """Return the newest version, even if its manifest cannot be read."""
+    versions = _list_versions(folder)
+    if not versions:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    return versions[-1]
+
+
+def _list_versions(folder: Path) -> list[int]:
     """List the versions that exist, oldest first, without reading their manifests."""
     with os.scandir(folder / "_versions") as files:
         names = [file.name.removesuffix(".manifest") for file in files]
@@ -230,7 +182,8 @@ def _versions(folder: Path) -> list[int]:
 
 def etag(folder: Path) -> str:
     """Return an ETag: a hash of the current manifest."""
-    return hashlib.sha256(_newest_manifest(folder).read_bytes()).hexdigest()
+    manifest = _manifest(folder, newest_version(folder))
+    return hashlib.sha256(manifest.read_bytes()).hexdigest()
 
 
 def stage_append(
@@ -238,7 +191,7 @@ def stage_append(
 ) -> list[str]:
     """Write rows for an append into staging; return their fragments as JSON."""
     check_fits(schema, lance.dataset(str(staged)).schema)
-    with _feeding(schema, batches) as (reader, _):
+    with feeding(schema, batches) as (reader, _):
         fragments = lance.fragment.write_fragments(
             reader,
             str(staged),
@@ -275,56 +228,6 @@ def check_fits(schema: pa.Schema, table: pa.Schema) -> None:
             )
 
 
-def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
-    """Return the schema and the field ids; equal schemas may have different ids."""
-
-    def ids(fields: list[Any]) -> list[Any]:
-        return [(field.id(), ids(field.children())) for field in fields]
-
-    return table.schema, ids(table.lance_schema.fields())
-
-
-def append(folder: Path, staged: Path, fragments_json: Iterable[str]) -> int:
-    """Append staged rows to their table in one commit; return the new version."""
-    table = lance.dataset(str(folder))
-    if _identity(table) != _identity(lance.dataset(str(staged))):
-        raise Conflict(
-            409,
-            "the table's columns were changed while its rows were sent; nothing was stored; try "
-            "again",
-        )
-    fragments = [lance.FragmentMetadata.from_json(text) for text in fragments_json]
-    operation = lance.LanceOperation.Append(fragments)
-    return _commit(folder, table, operation, _files(staged, fragments))
-
-
-def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
-    """Commit staged tables as the next version of the table in ``folder``.
-
-    A `Conflict` if that table has changed since the staging began.
-    """
-    old = lance.dataset(str(folder))
-    if etag(folder) != etag(staged):
-        raise Conflict(
-            409,
-            "the table was changed while its new rows were sent; nothing was stored; try again",
-        )
-    tables = [lance.dataset(str(part)) for part in parts]
-    first = tables[0]
-    fragments = []
-    files = []
-    for part, table in zip(parts, tables, strict=True):
-        if table.schema != first.schema:
-            raise HTTPError(
-                400,
-                "the parts have different columns; nothing was changed; send all in one schema",
-            )
-        fragments += _fragments(table)
-        files += _files(part, _fragments(table))
-    operation = lance.LanceOperation.Overwrite(first.lance_schema, fragments)
-    return _commit(folder, old, operation, files, max_retries=0)
-
-
 def forget_versions(
     folder: Path, keep: datetime.timedelta, spared: int | None = None
 ) -> None:
@@ -336,7 +239,7 @@ def forget_versions(
     """
     # a clean-up that fails is repeated before the next write
     with contextlib.suppress(Exception):
-        versions = _versions(folder)
+        versions = _list_versions(folder)
         table: Any = lance.dataset(str(folder))
         expired = _count_expired(folder, versions, keep)
         overwritten = _count_overwritten(table, versions)
@@ -414,65 +317,11 @@ def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
 
 def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
     """List columns with a dictionary, at any depth, whose codes have under 32 bits."""
-    return [field.name for field in schema if _has_narrow_codes(field)]
+    return [field.name for field in schema if contains(field.type, _has_narrow_codes)]
 
 
-def _has_narrow_codes(column: pa.Field) -> bool:
-    for _, field, _ in iter_fields([column]):
-        if is_.is_dictionary(field.type) and field.type.index_type.bit_width < 32:
-            return True
-    return False
-
-
-def alter(folder: Path, request: dict[str, Any]) -> int:
-    """Apply the changes of a request, all or none; return the new version."""
-    dataset: Any = lance.dataset(str(folder))
-    before = dataset.version
-    changes = parse_alterations(request, dataset.schema)
-    try:
-        dataset.alter_columns(*(change.alteration for change in changes))
-    except BaseException as error:
-        suspects = _find_suspects(changes, str(error))
-        with as_http_errors(describe(suspects)):
-            raise
-    subject = f"{describe(changes)}: the table could not be read after this change"
-    with as_http_errors(subject):
-        return keep_readable(folder, dataset, before, _cast_columns(changes))
-
-
-def _cast_columns(changes: list[Change]) -> list[str]:
-    """Return the top-level columns that a cast rewrites, by their new names."""
-    new_names = {}
-    cast = set()
-    for _, alteration in changes:
-        path = alteration["path"]
-        if "name" in alteration:
-            new_names[path] = alteration["name"]
-        if "data_type" in alteration:
-            cast.add(path.partition(".")[0])
-    return [new_names.get(column, column) for column in cast]
-
-
-def keep_readable(folder: Path, changed: Any, before: int, columns: list[str]) -> int:
-    """Check that changed columns can be read, and restore the old version if not."""
-    version = changed.version
-    try:
-        return verify_readable(lance.dataset(str(folder), version=version), columns)
-    except BaseException:
-        if lance.dataset(str(folder)).latest_version == version:
-            old: Any = lance.dataset(str(folder), version=before)
-            old.restore()
-        raise
-
-
-def _find_suspects(changes: list[Change], reason: str) -> list[Change]:
-    """Return the change that Lance names, or else all that may have failed."""
-    path = reason.partition(_COLUMN_QUOTE)[2].partition('"')[0]
-    named = [change for change in changes if change.alteration["path"] == path]
-    casts = [change for change in changes if "data_type" in change.alteration]
-    if not named and _VALUE_ERROR in reason:
-        return casts
-    return named or changes
+def _has_narrow_codes(arrow: pa.DataType) -> bool:
+    return bool(is_.is_dictionary(arrow) and arrow.index_type.bit_width < 32)
 
 
 @contextlib.contextmanager
@@ -482,12 +331,14 @@ def as_http_errors(
     invalid: str = "",
     state: str = "nothing was changed",
     cure: str = "",
+    certain: bool = False,
 ) -> Iterator[None]:
     """Turn the exceptions of Lance and the file system into HTTP errors.
 
     ``subject`` is the part of the request that failed. ``state`` and ``cure`` go with a
     reason in Lance's own words. If Lance blames the input, ``invalid`` names it, as in
-    "invalid filter: …".
+    "invalid filter: …". With ``certain``, nothing can have been stored, whatever the
+    file system's failure.
     """
     try:
         yield
@@ -495,7 +346,9 @@ def as_http_errors(
         raise
     except BaseException as error:
         # Lance's panics are BaseExceptions
-        known = _find_known_failure(error, f"{subject}: " if subject else "")
+        known = _find_known_failure(
+            error, f"{subject}: " if subject else "", certain=certain
+        )
         if known is not None:
             raise known from error
         text = str(error) or type(error).__name__
@@ -524,7 +377,14 @@ def _read_reason(text: str) -> tuple[str, str]:
     return one_line(reason, 300).rstrip(" ,:."), cure
 
 
-def _find_known_failure(error: BaseException, subject: str) -> HTTPError | None:
+def is_conflict(error: BaseException) -> bool:
+    """Return whether somebody else changed the table at the same time."""
+    return isinstance(error, Conflict) or bool(_CONFLICT.search(str(error)))
+
+
+def _find_known_failure(
+    error: BaseException, subject: str, *, certain: bool
+) -> HTTPError | None:
     """Translate a failure of disk, memory, threads or a commit. None for others."""
     text = str(error)
     number = getattr(error, "errno", None)
@@ -543,10 +403,11 @@ def _find_known_failure(error: BaseException, subject: str) -> HTTPError | None:
             "stored; allow it to read and write there, or use another folder",
         )
     if number:
-        return HTTPError(
-            500,
-            f"{subject}the file system failed ({os.strerror(number)}); check the service's folder",
-        )
+        reason = f"{subject}the file system failed ({os.strerror(number)})"
+        cure = "check the service's folder"
+        if certain:
+            return HTTPError(507, f"{reason}; nothing was stored; {cure}")
+        return HTTPError(500, f"{reason}; {cure}")
     if isinstance(error, MemoryError) or "can't start new thread" in text:
         return HTTPError(
             503,
@@ -556,7 +417,7 @@ def _find_known_failure(error: BaseException, subject: str) -> HTTPError | None:
         return HTTPError(
             500, f"{subject}a file of the table is missing; check the service's folder"
         )
-    if _CONFLICT.search(text):
+    if is_conflict(error):
         return Conflict(
             409,
             f"{subject}another process is changing the table; nothing was changed; try again",

@@ -20,7 +20,7 @@ import pyarrow.types as is_
 from rt_frames._names import duplicates
 from rt_frames._schema.data_type import storage
 from rt_frames._text import list_names
-from rt_frames.local import engine
+from rt_frames.local import commits, engine
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import alignment
 
@@ -204,10 +204,11 @@ def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
         # memory-mapped; Lance joins a table, whose size it knows, faster than a stream
         rows = pa.ipc.open_stream(file, options=options).read_all()
         with engine.as_http_errors():
-            builder = table.merge_insert(keys).conflict_retries(0)
+            builder = table.merge_insert(keys)
             builder = builder.when_matched_update_all().when_not_matched_insert_all()
-            counts = builder.execute(rows)
-    response = {"version": int(table.version)}
+            transaction, counts = builder.execute_uncommitted(rows)
+            version = commits.commit(folder, table, transaction.operation)
+    response = {"version": version}
     for name in _COUNTS:
         response[name] = int(counts[name])
     return response

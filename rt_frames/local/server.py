@@ -32,6 +32,7 @@ from cheroot.server import HTTPConnection, HTTPRequest
 from cheroot.workers.threadpool import WorkerThread
 from cheroot.wsgi import Gateway_10, Server
 
+from rt_frames._protocol.operations import ABILITIES
 from rt_frames._text import show_value
 from rt_frames._threads import end_at_next_interrupt
 from rt_frames._version import __version__
@@ -131,6 +132,7 @@ class LocalService:
             )
         self._bind = host, port
         self._keep = keep
+        self._application: Any = None
         self._key = api_key or secrets.token_urlsafe(32)
         self._lock = threading.Lock()
 
@@ -212,6 +214,7 @@ class LocalService:
             try:
                 store = Store(self.root, self._keep)
                 application = Application(store, self._key, self._bind[0])
+                self._application = application
                 _do_uninterrupted(partial(self._listen, application))
             except KeyboardInterrupt:
                 _do_uninterrupted(self._stop)
@@ -252,6 +255,16 @@ class LocalService:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def find_answer(
+    service: LocalService, request_id: str, path: str
+) -> tuple[int, int | None] | None:
+    """Return status and version of the response to a request of this process."""
+    answer: tuple[int, int | None] | None = service._application.find_answer(  # noqa: SLF001  # same module
+        request_id, path
+    )
+    return answer
 
 
 _running_servers: set[Any] = set()
@@ -377,6 +390,7 @@ class _Request(HTTPRequest):
             "Content-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n"
             f"x-rt-frames: {__version__}\r\n"
+            f"x-rt-frames-can: {' '.join(ABILITIES)}\r\n"
             "Connection: close\r\n"
             "\r\n"
             f"{body}"

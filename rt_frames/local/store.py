@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from rt_frames.local import engine, merge
+from rt_frames.local import commits, engine, merge
 from rt_frames.local.http_error import HTTPError
 
 T = TypeVar("T")
@@ -162,7 +162,7 @@ class Store:
             engine.as_http_errors(cure=engine.advise_on_codes(schema)),
             self._temporary_folder() as folder,
         ):
-            version = engine.write(folder / "table", schema, batches)
+            version = commits.create(folder / "table", schema, batches)
             etag = engine.etag(folder / "table")
             new_version = self._publish(folder / "table", name, replace=replace)
             if new_version is not None:
@@ -180,7 +180,7 @@ class Store:
             fragments_json = engine.stage_append(folder, schema, batches)
             with self.locked_table(name) as target:
                 _check_not_dropped(folder)
-                return engine.append(target, folder, fragments_json)
+                return commits.append(target, folder, fragments_json)
 
     def merge(
         self,
@@ -234,7 +234,7 @@ class Store:
                 break
             # `Missing` if it was dropped meanwhile: the name is free
             with contextlib.suppress(Missing), self.locked_table(name):
-                return engine.replace(target, staged)
+                return commits.replace(target, staged)
         raise self._taken(name)
 
     @contextlib.contextmanager
@@ -282,14 +282,18 @@ class Store:
                     yield folder
 
     def change(
-        self, name: str, change: Callable[[Path], T], spared: int | None = None
+        self, name: str, change: Callable[[Path, Path], T], spared: int | None = None
     ) -> T:
-        """Change a table by one commit. Version ``spared`` is kept, even if expired."""
-        with engine.as_http_errors():
-            self._wipe()
-        with self.locked_table(name) as folder:
+        """Change a table by one commit. Version ``spared`` is kept, even if expired.
+
+        The change gets the table's folder and a path in staging.
+        """
+        with contextlib.ExitStack() as contexts:
+            with engine.as_http_errors():
+                staged = contexts.enter_context(self._temporary_folder())
+            folder = contexts.enter_context(self.locked_table(name))
             engine.forget_versions(folder, self.keep, spared)
-            return _retry(partial(change, folder))
+            return _retry(partial(change, folder, staged / "table"))
 
     def drop(self, name: str, etag: str = "") -> None:
         """Drop a table atomically. With ``etag``, only if it is unchanged.

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rt_frames.local import engine
+from rt_frames.local import commits, engine
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.store import (
     STAGED,
@@ -83,7 +83,7 @@ class Uploads:
             try:
                 with engine.as_http_errors():
                     if replace:
-                        engine.write(folder / "replacing" / part, schema, batches)
+                        commits.create(folder / "replacing" / part, schema, batches)
                     else:
                         fragments_json = engine.stage_append(folder, schema, batches)
                 with self._store.locked_table(name):
@@ -156,14 +156,14 @@ def _commit(target: Path, folder: Path) -> int:
     replacing = parts.count(None)
     if replacing == len(parts):
         tables = [folder / "replacing" / claim.name for claim in claims]
-        return engine.replace_by_parts(target, folder, tables)
+        return commits.replace_by_parts(target, folder, tables)
     if replacing:
         raise HTTPError(
             400,
             "some parts add rows and others replace them; nothing was changed; send all in "
             "one mode",
         )
-    return engine.append(target, folder, itertools.chain.from_iterable(parts))
+    return commits.append(target, folder, itertools.chain.from_iterable(parts))
 
 
 @contextlib.contextmanager

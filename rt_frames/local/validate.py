@@ -20,8 +20,10 @@ import pyarrow.types as is_
 
 from rt_frames._names import RESERVED, duplicates, has_control_characters, join_path
 from rt_frames._schema.data_type import (
+    MAX_FIXED_SIZE,
     child_fields,
-    fixed_items,
+    contains,
+    fixed_size,
     has_variable_items,
     iter_fields,
     storage,
@@ -34,8 +36,7 @@ from rt_frames.local.http_error import HTTPError
 MAX_COLUMNS = 10_000
 MAX_FIELDS = 20_000
 MAX_DEPTH = 60
-# items or bytes per value, nulls per table: cheap to send, expensive to read
-MAX_FIXED_SIZE = 2**24
+# per table: cheap to send, expensive to read
 MAX_NULLS = 2**24
 _FOREIGN = (
     is_.is_union,
@@ -76,9 +77,8 @@ def alignment(schema: pa.Schema) -> pa.ipc.Alignment:
 
     Lance panics on decimals that are not aligned to 16 bytes; Arrow's default is 8.
     """
-    for _, field, _ in iter_fields(schema):
-        if is_.is_decimal(storage(field.type)):
-            return pa.ipc.Alignment.At64Byte
+    if any(contains(arrow, is_.is_decimal) for arrow in schema.types):
+        return pa.ipc.Alignment.At64Byte
     return pa.ipc.Alignment.DataTypeSpecific
 
 
@@ -326,7 +326,7 @@ def _advise_on_type(field: pa.Field) -> str | None:
     arrow = storage(field.type)
     if _has_lance_metadata(field):
         return "it is read back in another form; send it without the field's metadata"
-    if not 0 < _fixed_size(arrow) <= MAX_FIXED_SIZE:
+    if not 0 < fixed_size(arrow) <= MAX_FIXED_SIZE:
         return (
             f"fixed sizes, multiplied by those inside, must be 1 to {MAX_FIXED_SIZE:,}"
         )
@@ -345,14 +345,6 @@ def _advise_on_type(field: pa.Field) -> str | None:
     if is_.is_struct(arrow) and not arrow.num_fields:
         return "give it a field"
     return None
-
-
-def _fixed_size(arrow: pa.DataType) -> int:
-    """Return the number of fixed-size items, or bytes, in one value; else 1."""
-    item, size = fixed_items(arrow)
-    if is_.is_fixed_size_binary(item):
-        return size * int(item.byte_width)
-    return size
 
 
 def _is_any(arrow: pa.DataType, tests: Iterable[Callable[[Any], bool]]) -> bool:

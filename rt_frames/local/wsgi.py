@@ -13,6 +13,7 @@ import json
 import logging
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -20,11 +21,12 @@ from urllib.parse import parse_qs, unquote
 
 import pyarrow as pa
 
+from rt_frames._protocol.operations import ABILITIES
 from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import make_printable
 from rt_frames._version import __version__
 from rt_frames.errors import UnsupportedTypeError
-from rt_frames.local import changes, engine, merge, query
+from rt_frames.local import changes, merge, query
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.store import Store
@@ -40,6 +42,8 @@ JSON = "application/json"
 MAX_JSON_BYTES = 16 * 2**20
 # the first version of LanceDB's servers with multipart writes
 VERSION = "0.4.0"
+# the last responses are kept for a client in this process that was interrupted
+KEPT_ANSWERS = 64
 EXTENSION_NAME = "ARROW:extension:name"
 EXTENSION_METADATA = "ARROW:extension:metadata"
 Environ = dict[str, Any]
@@ -70,6 +74,10 @@ class Application:
             host.lower(),
             f"[{host.lower()}]",
         }
+        # (request id, path, status, version)
+        self._answers: deque[tuple[str, str, int, int | None]] = deque(
+            maxlen=KEPT_ANSWERS
+        )
         self._any_host = host in ("0.0.0.0", "::", "")  # nosec B104  # noqa: S104  # only compared
 
     def __call__(
@@ -78,6 +86,7 @@ class Application:
         body: Body = environ["rt_frames.body"]
         start = time.monotonic()
         status, answer = self._answer(environ, body)
+        self._keep(environ, status, answer)
         access.debug(
             "%s %s %.300s %s, %d bytes received, %.0f ms",
             environ.get("REMOTE_ADDR", "-"),
@@ -98,6 +107,19 @@ class Application:
         headers += _common_headers(environ)
         start_response(f"{status} {http.HTTPStatus(status).phrase}", headers)
         return payload
+
+    def find_answer(self, request_id: str, path: str) -> tuple[int, int | None] | None:
+        """Return status and version of the response to a request, if it was made."""
+        for known_id, known_path, status, version in self._answers.copy():
+            if (known_id, known_path) == (request_id, path):
+                return status, version
+        return None
+
+    def _keep(self, environ: Environ, status: int, answer: Any) -> None:
+        request_id = environ.get("HTTP_X_REQUEST_ID")
+        if request_id and isinstance(answer, dict):
+            path = environ["REQUEST_URI"]
+            self._answers.append((request_id, path, status, answer.get("version")))
 
     def _answer(self, environ: Environ, body: Body) -> tuple[int, Any]:
         try:
@@ -257,7 +279,7 @@ class Application:
         self._store.check_there(name)
         _check_content_type(environ, JSON)
         request = _read_json(body, '{"alterations": [{"path": "a", "rename": "b"}]}')
-        version = self._store.change(name, partial(engine.alter, request=request))
+        version = self._store.change(name, partial(changes.alter, request=request))
         return {"version": version}
 
     def _add_columns(self, environ: Environ, body: Body, name: str) -> dict[str, int]:
@@ -365,7 +387,11 @@ class Application:
 
 
 def _common_headers(environ: Environ) -> list[tuple[str, str]]:
-    headers = [("phalanx-version", VERSION), ("x-rt-frames", __version__)]
+    headers = [
+        ("phalanx-version", VERSION),
+        ("x-rt-frames", __version__),
+        ("x-rt-frames-can", " ".join(ABILITIES)),
+    ]
     etag = environ.get("rt_frames.etag")
     if etag:
         headers.append(("ETag", f'"{etag}"'))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import uuid
 
 import lance
 import numpy as np
@@ -404,15 +405,46 @@ def test_what_libraries_read_a_column_as_is_no_change_of_it(rewrite):
     assert lance.dataset(f"{table.client}/kinds.lance").schema == before
 
 
-def test_text_becomes_uuids_by_a_rewrite():
-    text = "00010203-0405-0607-0809-0a0b0c0d0e0f"
-    table = rt.to_table(pa.table({"id": [text]}), "ids")
-    after = pa.schema({"id": pa.uuid()})
+ID = "00010203-0405-0607-0809-0a0b0c0d0e0f"
+ID_BYTES = uuid.UUID(ID).bytes
+CATEGORY = pa.dictionary(pa.int32(), pa.string())
+
+
+@pytest.mark.parametrize(
+    ("value", "before", "after", "read"),
+    [
+        (ID, pa.string(), pa.uuid(), ID_BYTES),
+        (ID_BYTES, pa.binary(), pa.uuid(), ID_BYTES),
+        (ID_BYTES, pa.binary(16), pa.uuid(), ID_BYTES),
+        ("[1]", pa.string(), pa.json_(), "[1]"),
+        ("[1]", pa.large_string(), pa.json_(pa.large_string()), "[1]"),
+        ("true", CATEGORY, pa.json_(), "true"),
+        (7, pa.int64(), pa.json_(), "7"),
+        (0.1, pa.float64(), pa.json_(), "0.1"),
+    ],
+)
+def test_a_column_becomes_uuids_or_json_by_a_rewrite(value, before, after, read):
+    table = rt.to_table(pa.table({"c": pa.array([value, None], before)}), "t")
+    frame = pa.schema({"c": after})
     with pytest.raises(AlterationError, match="rewrite=True"):
-        rt.alter_table(after, "ids")
-    rt.alter_table(after, "ids", rewrite=True)
-    found = lance.dataset(f"{table.client}/ids.lance").to_table()
-    assert (found.schema.field("id").type, str(found["id"][0].as_py())) == (
-        pa.uuid(),
-        text,
-    )
+        rt.alter_table(frame, "t")
+    rt.alter_table(frame, "t", rewrite=True)
+    found = lance.dataset(f"{table.client}/t.lance").to_table()["c"].chunk(0)
+    assert found.type.extension_name == after.extension_name
+    assert found.storage.to_pylist() == [read, None]
+
+
+def test_bytes_in_lists_become_uuids_by_a_rewrite():
+    sixteen = pa.list_(pa.binary(16))
+    table = rt.to_table(pa.table({"c": pa.array([[ID_BYTES], None], sixteen)}), "t")
+    frame = pa.schema({"c": pa.list_(pa.uuid())})
+    rt.alter_table(frame, "t", rewrite=True)
+    assert lance.dataset(f"{table.client}/t.lance").schema == frame
+    assert table.to_arrow()["c"].to_pylist() == [[uuid.UUID(ID)], None]
+
+
+def test_text_that_is_no_json_does_not_become_json():
+    table = rt.to_table(pa.table({"c": ["[1]", "x"]}), "t")
+    with pytest.raises(rt.errors.BadRequest, match=r"JSON 'x'.*nothing was changed"):
+        rt.alter_table(pa.schema({"c": pa.json_()}), "t", rewrite=True)
+    assert table.to_arrow()["c"].to_pylist() == ["[1]", "x"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
+import signal
+import threading
 import time
 
 import numpy as np
@@ -190,6 +192,39 @@ def test_an_interrupt_waits_for_no_service_that_has_stalled(hosted):
         assert time.monotonic() - start < 30
     assert numbers(hosted) == [-1]
     assert hosted.uploads == {}
+
+
+@pytest.mark.parametrize(
+    ("step", "request_to", "check"),
+    [
+        ("part", "", ""),
+        ("create", "create table 't' without rows", "rt.list_tables()"),
+        ("complete", "create table 't'", "the table's rows"),
+    ],
+)
+def test_an_interrupt_tells_what_may_become_of_a_write_in_parts(
+    client, hosted, step, request_to, check
+):
+    main = threading.main_thread().ident
+    pressed = []
+
+    def press(seen):
+        if seen == step and not pressed:
+            pressed.append(seen)
+            signal.pthread_kill(main, signal.SIGINT)
+            time.sleep(0.2)
+
+    client.list_tables()
+    hosted.changed = press
+    with pytest.raises(KeyboardInterrupt) as caught:
+        client.create_table("t", whole(), compression=None)
+    note = (
+        f"the request to {request_to} was sent before the interrupt; it may still be "
+        f"carried out: check {check} before you send it again"
+    )
+    notes = [note] if check else []
+    assert getattr(caught.value, "__notes__", []) == notes
+    assert ("t" in hosted.tables) == bool(check)
 
 
 @pytest.mark.parametrize("if_exists", ["fail", "append", "replace"])

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from tests.support.faults import connected
+from tests.support.faults import connected, in_bounds
+from tests.support.local import stream
 from tests.support.servers import Server
 
 ROWS = pa.table(
@@ -385,6 +386,36 @@ def corrupt() -> bytes:
     whole = in_form("stream", rows, each=2)
     offsets = whole.rindex(bytes([0, 0, 0, 0, 77, 0, 0, 0]))
     return whole[: offsets + 4] + bytes([255, 255, 255, 127]) + whole[offsets + 8 :]
+
+
+def nine_columns(column: pa.Array) -> bytes:
+    table = pa.table({f"c{number}": column for number in range(9)})
+    return stream(table, compression="zstd")
+
+
+def long_category() -> pa.Array:
+    codes = pa.array([0], pa.int8())
+    return pa.DictionaryArray.from_arrays(codes, ["x" * 2**27])
+
+
+# what a server sends, and the memory that it may take: dictionaries come one by one
+TOO_LARGE = {
+    "zeros": (lambda: nine_columns(pa.nulls(2**24, pa.int64())), 128),
+    "text": (lambda: nine_columns(pa.array(["x" * 2**27])), 128),
+    "categories": (lambda: nine_columns(long_category()), 1200),
+}
+
+
+@pytest.mark.parametrize(("make", "mib"), TOO_LARGE.values(), ids=TOO_LARGE)
+def test_rows_that_take_much_more_memory_than_bytes_are_refused_before_that(
+    server, make, mib
+):
+    server.answering((200, make()))
+    with (
+        in_bounds(seconds=20, mib=mib),
+        pytest.raises(rt.errors.ResponseError, match="GB once decompressed"),
+    ):
+        reading(server).to_arrow()
 
 
 TWO = in_form("stream", ROWS.select(["n", "s"]))

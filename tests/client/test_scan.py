@@ -16,7 +16,7 @@ import rt_frames as rt
 from rt_frames.local import LocalService
 from tests.client.test_conditions import KINDS
 from tests.client.test_rows import FOR_POLARS, in_form
-from tests.support.faults import connected
+from tests.support.faults import connected, in_bounds
 from tests.support.local import until
 from tests.support.servers import KEY
 
@@ -337,3 +337,33 @@ def test_an_answer_that_is_cut_is_an_error_of_the_query(server):
         scan.collect()
     with fails(rt.errors.ServerError, "500"):
         scan.collect(engine="streaming")
+
+
+def vectors(columns: int, *sizes: int) -> list[dict]:
+    """Describe columns of fixed-size lists, the innermost size first."""
+    described = {"type": "int64"}
+    for size in sizes:
+        item = {"name": "item", "type": described, "nullable": True}
+        described = {"type": "fixed_size_list", "fields": [item], "length": size}
+    names = [f"c{number}" for number in range(columns)]
+    return [{"name": name, "type": described, "nullable": True} for name in names]
+
+
+@pytest.mark.parametrize("sizes", [(2**31 - 1,), (2**13, 2**12), (2**20, 2**20)])
+def test_a_scan_refuses_to_describe_vectors_that_no_memory_holds(server, sizes):
+    server.answering((200, {"version": 1, "schema": {"fields": vectors(1, *sizes)}}))
+    table = connected(server, retries=0, dialect="lancedb").table("t")
+    with (
+        in_bounds(seconds=10, mib=64),
+        pytest.raises(rt.errors.ResponseError, match="not valid"),
+    ):
+        table.scan()
+
+
+def test_a_scan_of_many_large_vectors_takes_no_memory_for_them(server):
+    fields = vectors(200, 2**24)
+    server.answering((200, {"version": 1, "schema": {"fields": fields}}))
+    table = connected(server, retries=0, dialect="lancedb").table("t")
+    with in_bounds(seconds=10, mib=64):
+        schema = table.scan().collect_schema()
+    assert schema["c199"] == pl.Array(pl.Int64, 2**24)

@@ -5,17 +5,21 @@ F45, and what F46 to F49 have of it, of the matrix in README.md.
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import rt_frames as rt
 from tests.support.faults import MIB, certificates
 from tests.support.processes import Program
-from tests.support.servers import KEY, Connection, Server
+from tests.support.servers import KEY, Connection, Server, usual
 
 # seconds, on a busy machine: an event cannot show that nothing was waited for
 AT_ONCE = 10.0
@@ -84,8 +88,8 @@ try:
     for call in map(str.strip, sys.stdin):
         try:
             calls[call]()
-        except KeyboardInterrupt:
-            print("interrupted", flush=True)
+        except KeyboardInterrupt as interrupt:
+            print("interrupted", *getattr(interrupt, "__notes__", []), flush=True)
         print(client.list_tables(), flush=True)
 finally:
     over.set()
@@ -220,6 +224,15 @@ def test_F45_an_interrupt_ends_whatever_is_waited_for_at_once_and_the_next_call_
     interrupt_each(server, verify, STEPS["tls" if server.tls else "plain"])
 
 
+NOTES = {
+    "small": ("create table 't'", "rt.list_tables()"),
+    "alter": ("alter table 't'", "the table's columns"),
+    "upsert": ("upsert into table 't'", "the table's rows"),
+    "add": ("add columns to table 't'", "the table's columns"),
+    "drop": ("drop columns of table 't'", "the table's columns"),
+    "delete": ("delete rows of table 't'", "the table's rows"),
+    "restore": ("restore table 't'", "the table's rows"),
+}
 CHANGES = [
     ("upsert", "body"),
     ("upsert", "answer"),
@@ -243,6 +256,17 @@ def test_F46_F47_F48_F49_an_interrupt_ends_a_change_at_once_and_the_next_call_wo
     assert len(changed) == len(CHANGES)
 
 
+def note_after(call: str, step: str) -> str:
+    """Return the note of an interrupt: none if nothing can come of the request."""
+    if step != "answer" or call == "list":
+        return ""
+    action, check = NOTES.get(call, NOTES["small"])
+    return (
+        f" the request to {action} was sent before the interrupt; "
+        f"it may still be carried out: check {check} before you send it again"
+    )
+
+
 def interrupt_each(server: Server, verify: object, steps: list) -> None:
     """Interrupt calls, each at a step of its request; then one more call works."""
     script = server.script
@@ -256,7 +280,8 @@ def interrupt_each(server: Server, verify: object, steps: list) -> None:
             time.sleep(0.05)
             start = time.monotonic()
             program.interrupt()
-            assert program.stdout.readline() == "interrupted\n", (call, step)
+            printed = program.stdout.readline()
+            assert printed == f"interrupted{note_after(call, step)}\n", (call, step)
             assert time.monotonic() - start < AT_ONCE, (call, step)
             assert program.stdout.readline() == "[]\n", (call, step)
         program.interrupt()  # as it waits for another call
@@ -308,6 +333,60 @@ def test_F45_the_interpreter_ends_in_the_middle_of_an_upload_on_a_daemon_thread(
         program.call("end")
         program.end()
         assert program.returncode == 0
+
+
+SALES = pa.table({"n": [1]})
+
+
+def press(connection: Connection) -> None:
+    """Interrupt the client while it waits for its response."""
+    connection.body(connection.head())
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    time.sleep(0.2)
+
+
+def generate():
+    yield SALES
+    signal.raise_signal(signal.SIGINT)
+
+
+def handling():
+    try:
+        int("of the caller's own")
+    except ValueError:
+        rt.list_tables()
+
+
+@pytest.mark.parametrize(
+    ("call", "callers_frames"),
+    [
+        (rt.list_tables, 1),
+        (handling, 2),
+        (lambda: rt.to_table(SALES, "t"), 2),
+        (lambda: rt.table("t").rename({"n": "m"}), 2),
+        (lambda: rt.to_table(generate(), "t", compression=None), 3),
+    ],
+    ids=["list", "while an error is handled", "create", "alter", "source"],
+)
+def test_notebooks_show_the_callers_lines_of_an_interrupt(call, callers_frames):
+    ultratb = pytest.importorskip("IPython.core.ultratb")
+    script = usual if callers_frames == 3 else press
+    with (
+        Server(script=script) as server,
+        rt.connect(server.url, api_key=KEY),
+        pytest.raises(KeyboardInterrupt) as raised,
+    ):
+        call()
+    trace = ultratb.FormattedTB(mode="Context").structured_traceback(
+        KeyboardInterrupt, raised.value, raised.tb
+    )
+    text = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(trace))
+    files = re.findall(r"^File (.*):\d+, in ", text, re.MULTILINE)
+    names = [Path(file).name for file in files]
+    assert names.count(Path(__file__).name) == callers_frames
+    # IPython always shows the last one
+    assert len(names) <= callers_frames + 1
+    assert "ValueError: " not in text
 
 
 HANGING = """

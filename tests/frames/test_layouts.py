@@ -254,6 +254,7 @@ def test_what_does_not_fit_into_the_first_frame_is_refused_by_column_and_item(
 
 
 REQUIRED = pa.field("r", pa.int64(), nullable=False)
+NUMBERS = pa.struct([("a", pa.int8()), ("b", pa.float32())])
 KEYLESS = pa.nulls(
     1, pa.struct([("m", pa.map_(pa.dictionary(pa.int8(), pa.null()), pa.int8()))])
 )
@@ -272,6 +273,21 @@ REFUSED = {  # arrays, the path that is named, and what is said of it
         pa.nulls(2, pa.struct([("a", pa.binary(0))])),
         "x",
         "size 0",
+    ),
+    "structs in lists of a fixed size": (
+        pa.nulls(2, pa.list_(NUMBERS, 2)),
+        "x",
+        "must be numbers",
+    ),
+    "text in lists of a fixed size": (
+        pa.nulls(2, pa.struct([("s", pa.list_(pa.string(), 2))])),
+        "x.s",
+        "must be numbers",
+    ),
+    "UUIDs in lists of a fixed size": (
+        pa.nulls(2, pa.list_(pa.list_(pa.uuid(), 2), 2)),
+        "x",
+        "must be numbers",
     ),
     "odd names": (
         pa.nulls(2, pa.list_(pa.struct([("a\n", pa.int8())]))),
@@ -338,6 +354,15 @@ def test_all_columns_that_have_nulls_and_may_not_are_named_whichever_chunk_they_
     with pytest.raises(UnsupportedTypeError, match="'x' has nulls") as refused:
         send(table)
     assert refused.value.columns == ("x", "y")
+
+
+def test_structs_of_lists_of_a_fixed_size_are_stored_as_the_refusal_says():
+    fixed = pa.array([[{"a": 1, "b": None}, None], None], pa.list_(NUMBERS, 2))
+    with pytest.raises(UnsupportedTypeError, match="dtypes="):
+        send(pa.table({"x": fixed}))
+    dtypes = {"x": pa.list_(NUMBERS)}
+    found = send(pa.table({"x": fixed}), dtypes=dtypes).table()["x"]
+    assert found.to_pylist() == fixed.to_pylist()
 
 
 def test_items_without_a_name_get_one():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import uuid
 
 import numpy as np
@@ -14,7 +15,8 @@ import pytest
 
 import rt_frames as rt
 from rt_frames import errors
-from tests.support.faults import patient
+from tests.support.faults import in_bounds, patient
+from tests.support.local import stream
 from tests.support.servers import KEY, Connection
 
 FRAME = pl.DataFrame({"a": [1, 2]})
@@ -96,6 +98,63 @@ def test_a_list_in_arrow_form_that_is_cut_anywhere_is_an_error(server):
         server.listing((200, whole[:size]))
         with pytest.raises(errors.ResponseError, match="list"):
             patient(server, retries=0).list_tables()
+
+
+def compressed_list(columns: dict, compression: str = "zstd") -> bytes:
+    return stream(pa.table(columns), compression=compression)
+
+
+def list_with_offsets(*ends: int) -> bytes:
+    """Return a list of two names with other offsets than its writer's."""
+    whole = compressed_list({"name": ["a", "bb"]}, None)
+    good = struct.pack("<3i", 0, 1, 3)
+    assert whole.count(good) == 1
+    return whole.replace(good, struct.pack("<3i", 0, *ends))
+
+
+def long_name() -> pa.Array:
+    return pa.array(["n" * 2**29])
+
+
+def names_that_share_a_value() -> pa.Array:
+    codes = pa.array([0] * 1_000, pa.int32())
+    return pa.DictionaryArray.from_arrays(codes, ["n" * 2**20])
+
+
+LISTS_THAT_HARM = {
+    "offsets far beyond": lambda: list_with_offsets(1, 2**30),
+    "offsets just beyond": lambda: list_with_offsets(1, 500),
+    "offsets that go back": lambda: list_with_offsets(3, 1),
+    "a long name": lambda: compressed_list({"name": long_name()}),
+    "a long name in LZ4": lambda: compressed_list({"name": long_name()}, "lz4"),
+    "one value": lambda: compressed_list({"name": names_that_share_a_value()}),
+    "a long cell": lambda: compressed_list({"name": ["a"], "x": long_name()}),
+}
+
+
+@pytest.mark.parametrize("make", LISTS_THAT_HARM.values(), ids=LISTS_THAT_HARM)
+def test_a_list_in_arrow_form_shows_no_other_memory_and_takes_little(server, make):
+    server.listing((200, make()))
+    client = patient(server, retries=0)
+    with (
+        in_bounds(seconds=20, mib=128),
+        pytest.raises(errors.ResponseError, match="not an Arrow stream with a name"),
+    ):
+        client.list_tables()
+
+
+def test_a_count_survives_a_list_of_the_other_dialect_with_bad_offsets(server):
+    listed = list_with_offsets(1, 2**30)
+
+    def script(connection: Connection) -> None:
+        while request := connection.body(connection.head()):
+            connection.answer(
+                *((200, listed) if request.method == "GET" else (501, {}))
+            )
+
+    server.script = script
+    with pytest.raises(errors.ServerError, match="501"):
+        patient(server, retries=0, dialect="lancedb").table("t").count()
 
 
 def test_F44_a_list_of_ever_new_pages_ends_with_the_read_timeout(server):

@@ -110,7 +110,15 @@ def struct_of(fields: int) -> pa.DataType:
     return pa.struct([(f"c{i}", pa.int8()) for i in range(fields)])
 
 
+def nine_columns(column: pa.Array, compression: str = "zstd") -> bytes:
+    table = pa.table({f"c{number}": column for number in range(9)})
+    return stream(table, compression=compression)
+
+
 HOSTILE = {
+    "1.2 GB of zeros in zstd": lambda: nine_columns(pa.nulls(2**24, pa.int64())),
+    "1.2 GB of zeros in LZ4": lambda: nine_columns(pa.nulls(2**24, pa.int64()), "lz4"),
+    "1.2 GB of text in zstd": lambda: nine_columns(pa.array(["x" * 2**27])),
     "offsets that lead out": offsets_that_lead_out,
     "offsets that go back": lambda: broken(offsets(0, 3, 1)),
     "text that is no UTF-8": lambda: broken(offsets(0, 2, data=b"\xff\xfe")),

@@ -101,6 +101,18 @@ def test_rows_of_several_keys_are_one_row_only_if_all_are_alike(caller):
     )
 
 
+NEARLY_RESERVED = ["action", "__Action", "_action", "source", "target", "_distance"]
+
+
+@pytest.mark.parametrize("name", NEARLY_RESERVED)
+def test_names_that_only_resemble_the_engines_own_are_merged(caller, name):
+    table = pa.table({"id": [1, 2], name: ["a", "b"]})
+    assert caller.create("t", table).status_code == 200
+    assert merge(caller, table.slice(1)).json()["num_updated_rows"] == 1
+    assert merge(caller, table, name).json()["num_updated_rows"] == 2
+    assert caller.read("t").equals(table)
+
+
 UUIDS = [uuid.UUID(int=number) for number in range(3)]
 KEYS = {
     "int8": pa.array([1, 2, 3], pa.int8()),

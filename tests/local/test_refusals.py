@@ -239,6 +239,7 @@ def test_a_type_that_tables_cannot_hold_is_refused_by_column(caller):
 
 
 NAMES = ["", "a.b", "`", "*", "x\0y", "tab\t", "a\nb", "\x85", "_rowid", "_rowoffset"]
+NAMES += ["__action", "__merge_source_sentinel"]
 
 
 @pytest.mark.parametrize("name", [*NAMES, "c", "\ud800", 7, ["x"], True], ids=ascii)

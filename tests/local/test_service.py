@@ -391,7 +391,7 @@ def test_a_bad_stream_mode_or_commit_leaves_the_table_and_its_files_as_they_were
     shutil.rmtree(transactions)
     transactions.write_text("in the way")
     answer = put(caller, "t", OTHER, "overwrite")
-    assert (answer.status_code, "file system" in message(answer)) == (500, True)
+    assert (answer.status_code, "file system" in message(answer)) == (507, True)
     assert caller.read("t").equals(TABLE)
     assert (caller.version("t"), files(caller)) == (1, 1)
     transactions.unlink()

@@ -10,6 +10,7 @@ from tests.longer import (
     fronts,
     interrupts,
     kills,
+    late,
     mutations,
     nightly,
     rows,
@@ -27,6 +28,7 @@ PROGRAMS = {
     "kills": kills.run,
     "cluster": cluster.run,
     "interrupts": interrupts.run,
+    "late": late.run,
     "fronts": fronts.run,
     "names": fronts.run_names,
 }

@@ -41,7 +41,9 @@ ONE_WORD = [
     if set(pair[1]) == {"type"} and not pair[1]["type"].startswith(("null", "dict"))
 ]
 names = st.text(st.characters(codec="utf-8"), max_size=8)
-lengths = st.integers(0, 2**31 - 1)
+lengths = st.integers(0, 2**10)
+# multiplied by those inside, at most 2**24
+list_sizes = st.integers(0, 4)
 units = st.sampled_from(["s", "ms", "us", "ns"])
 zones = st.sampled_from(
     ["UTC", "Europe/Paris", "+05:30", "-01:00", "Etc/GMT+5", "America/Port-au-Prince"]
@@ -93,7 +95,7 @@ def nested(inner: st.SearchStrategy) -> st.SearchStrategy:
         st.tuples(kinds, fields).map(
             lambda k: (k[0][0](k[1][0]), {"type": k[0][1], "fields": [k[1][1]]})
         ),
-        st.tuples(fields, lengths).map(
+        st.tuples(fields, list_sizes).map(
             lambda s: (
                 pa.list_(s[0][0], s[1]),
                 {"type": "fixed_size_list", "fields": [s[0][1]], "length": s[1]},
@@ -175,6 +177,12 @@ UNKNOWN = [
     ),
     *("dict:string:float:false", "dict:string:int8:no", "dict:nope:int8:false"),
 ]
+
+
+def vector(size: int, item: object) -> dict:
+    return {"type": "fixed_size_list", "fields": [child(item)], "length": size}
+
+
 WRONG = [  # objects, the path to what is wrong in them, and what is there
     *(
         (wrong, "", shown)
@@ -190,10 +198,17 @@ WRONG = [  # objects, the path to what is wrong in them, and what is there
     ({"type": "int64", "length": 8}, ".length", "no length"),
     *(
         ({"type": "fixed_size_binary", "length": n}, ".length", repr(n))
-        for n in (None, -1, 2**31, True, 2.0)
+        for n in (None, -1, 2**24 + 1, 2**31, True, 2.0)
     ),
     ({"type": "fixed_size_list", "fields": [child(INT)]}, ".length", "None"),
     ({"type": "fixed_size_list", "length": 3}, ".fields", "None"),
+    (vector(2**24 + 1, INT), ".length", "16777216"),
+    (vector(2**12, vector(2**13, INT)), ".length", "16,777,216"),
+    (
+        vector(2, {"type": "fixed_size_binary", "length": 2**24}),
+        ".length",
+        "multiplied",
+    ),
     ({"type": "list"}, ".fields", "None"),
     ({"type": "list", "fields": []}, ".fields", "got 0"),
     ({"type": "large_list", "fields": [child(INT), child(INT)]}, ".fields", "got 2"),
@@ -358,7 +373,7 @@ def test_a_map_is_read_as_services_describe_it(arrow, said):
 
 STORED = [
     (pa.uuid(), {"type": "fixed_size_binary", "length": 16}),
-    (pa.json_(pa.large_string()), {"type": "large_string"}),
+    (pa.json_(pa.large_string()), {"type": "string"}),
     (
         pa.list_(pa.field("u", pa.uuid())),
         {"type": "list", "fields": [child(rt.data_type(pa.binary(16)), "u")]},

@@ -259,7 +259,15 @@ def test_classes_of_pandas_dtypes_of_numpy_and_types_of_python_are_known_too(
 
 @pytest.mark.parametrize(
     "dtype",
-    [pl.Null, pl.Null(), type(None), "null", pd.CategoricalDtype([]), pa.null()],
+    [
+        pl.Null,
+        pl.Null(),
+        type(None),
+        "null",
+        pa.null(),
+        pd.CategoricalDtype([]),
+        pd.Categorical([None]).dtype,
+    ],
     ids=str,
 )
 def test_the_type_of_nulls_is_known_and_no_column_is_sent_in_it(dtype):
@@ -593,7 +601,7 @@ PORTABLE = [
     (pa.list_(pa.decimal32(5, 2), 3), pa.list_(pa.decimal128(5, 2), 3)),
     *((pa.uuid(), pa.uuid()), (pa.json_(pa.string()), pa.json_(pa.string()))),
     *(
-        (pa.json_(pa.string_view()), pa.json_(TEXT)),
+        (pa.json_(pa.string_view()), pa.json_()),
         (pa.bool8(), pa.int8()),
         (Money(), TEXT),
     ),

@@ -1,0 +1,120 @@
+"""The note of an interrupt (Ctrl-C) that comes after a request was sent whole.
+
+The service may carry the request out all the same, and a second call would store its
+rows twice. Whatever ends a call without such a note has changed nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from rt_frames import errors
+from rt_frames._protocol.calls import LastAttempt, Purpose, Request, Result
+from rt_frames._protocol.meanings import may_have_acted
+from rt_frames._protocol.operations import (
+    ADD_COLUMNS,
+    ALTER,
+    CREATE,
+    DROP,
+    DROP_COLUMNS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_CHECK_COLUMNS = "check the table's columns before you send it again"
+_CHECKS = {
+    CREATE: "check rt.list_tables() before you send it again",
+    DROP: "check rt.list_tables() before you send it again",
+    ALTER: _CHECK_COLUMNS,
+    ADD_COLUMNS: _CHECK_COLUMNS,
+    DROP_COLUMNS: _CHECK_COLUMNS,
+}
+_CHECK_ROWS = "check the table's rows before you send it again"
+
+
+class Answer(NamedTuple):
+    """The status of an embedded service's response, and the version in it."""
+
+    status: int
+    version: int | None
+
+
+@contextlib.contextmanager
+def noting_interrupts(
+    purpose: Purpose, find_answer: Callable[[Request], Answer | None]
+) -> Iterator[Purpose]:
+    """Yield the purpose for the block's requests, and note what becomes of the last.
+
+    Parameters
+    ----------
+    purpose : Purpose
+        Of the requests.
+    find_answer : callable
+        Returns what the service answers to an interrupted request, or None if that is
+        unknown.
+    """
+    last = LastAttempt()
+    try:
+        yield purpose._replace(last_attempt=last)
+    except (errors.RemoteError, ValueError):
+        # they say what was done
+        raise
+    except BaseException as error:
+        note = _explain(last, find_answer)
+        if note:
+            error.add_note(note)
+        raise
+    finally:
+        last.clear()
+
+
+def _explain(last: LastAttempt, find_answer: Callable[[Request], Answer | None]) -> str:
+    """Return what became of a request that was sent whole, or "" if nothing was."""
+    request = last.request
+    if request is None or not last.may_be_whole():
+        return ""
+    if isinstance(last.outcome, Result):
+        return _note(request, _was_done(_version_in(last.outcome.value)))
+    if last.outcome is not None:
+        # a refusal is no news: nothing was changed
+        return _note(request, "") if last.outcome.acted == "maybe" else ""
+    answer = None
+    # pressed again, it waits no longer
+    with contextlib.suppress(KeyboardInterrupt):
+        answer = find_answer(request)
+    if answer is None:
+        return _note(request, "")
+    if answer.status < 300:
+        return _note(request, _was_done(answer.version))
+    if may_have_acted(request, answer.status):
+        return _note(request, "")
+    return _note(request, "it was not carried out")
+
+
+def _note(request: Request, state: str) -> str:
+    step = request.step
+    without_rows = " without rows" if step == "empty" else ""
+    if not state:
+        check = _CHECKS.get(request.operation, _CHECK_ROWS)
+        # the table of a commit exists already
+        if step == "commit" and request.operation == CREATE:
+            check = _CHECK_ROWS
+        state = f"it may still be carried out: {check}"
+    return (
+        f"the request to {request.action}{without_rows} was sent before the interrupt; "
+        f"{state}"
+    )
+
+
+def _was_done(version: int | None) -> str:
+    if version is None:
+        return "it was carried out"
+    return f"it was carried out (version {version})"
+
+
+def _version_in(value: object) -> int | None:
+    """Return the version in the value of a result, if it has one."""
+    first = value[0] if isinstance(value, tuple) else value
+    return first if isinstance(first, int) else None

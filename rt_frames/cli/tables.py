@@ -1,0 +1,150 @@
+"""The commands on tables: list, show and drop them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rt_frames._display import Listing, as_text
+from rt_frames._text import count, make_printable, shorten, show_value
+from rt_frames.cli.command import Command, is_quiet, printable_lines
+from rt_frames.cli.options import connect, json_option, service_options, table_argument
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@click.command(cls=Command, epilog="Example: rt-frames tables --url ./tables")
+@service_options
+@json_option
+def tables(as_json: bool, **service: Any) -> None:
+    """List the names of all tables."""
+    names = connect(**service).list_tables()
+    if as_json:
+        click.echo(json.dumps(names))
+        return
+    for name in names:
+        click.echo(make_printable(name))
+
+
+@click.command(
+    cls=Command, epilog="Example: rt-frames show sales --rows 5 --url ./tables"
+)
+@table_argument
+@click.option(
+    "--rows", type=click.IntRange(1), metavar="N", help="Also print the first N rows."
+)
+@click.option(
+    "--version",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Read this version of the table. Default: the newest.",
+)
+@service_options
+@json_option
+def show(
+    name: str, rows: int | None, version: int | None, as_json: bool, **service: Any
+) -> None:
+    """Show the columns and the number of rows of table NAME.
+
+    Needs a service that can describe tables.
+    """
+    if rows and as_json:
+        raise click.UsageError("--rows and --json cannot be combined; leave one out")
+    table = connect(**service).table(name, version=version)
+    schema = table.schema
+    if schema is None:
+        raise ValueError(
+            f"{table.client} cannot describe table {name!r} in this dialect; if the "
+            "server offers LanceDB's API, pass --dialect lancedb"
+        )
+    all_rows = table.count()
+    if as_json:
+        facts = {
+            "table": name,
+            "columns": [
+                {
+                    "name": field.name,
+                    "type": str(field.type),
+                    "nullable": field.nullable,
+                }
+                for field in schema
+            ],
+            "rows": all_rows,
+            "version": table.version,
+        }
+        click.echo(json.dumps(facts))
+        return
+    sizes = [count(len(schema), "column"), count(all_rows, "row")]
+    if version is not None:
+        sizes.append(f"version {version}")
+    title = f"{name}: {', '.join(sizes)}, at {table.client}"
+    columns = []
+    for field in schema:
+        nullable = "yes" if field.nullable else "no"
+        columns.append((field.name, str(field.type), nullable))
+    click.echo(as_text(Listing(title, ("column", "type", "nullable"), columns)))
+    if rows and all_rows:
+        click.echo(f"\n{_draw(table.to_arrow(limit=rows))}")
+
+
+@click.command(cls=Command, epilog="Example: rt-frames drop sales --yes --url ./tables")
+@table_argument
+@click.option("--yes", is_flag=True, help="Confirm; the rows cannot be recovered.")
+@service_options
+def drop(name: str, yes: bool, **service: Any) -> None:
+    """Drop table NAME and all its rows."""
+    if not yes:
+        raise click.UsageError(
+            f"this would drop table {name!r} and all its rows for good; nothing was "
+            "changed; pass --yes to confirm"
+        )
+    table = connect(**service).table(name)
+    table.drop()
+    if not is_quiet():
+        click.echo(f"dropped {name}, at {table.client}")
+
+
+def _draw(table: pa.Table) -> str:
+    """Draw rows as a table of text.
+
+    Polars draws only text here: it panics at dates out of its range, or wraps them.
+    """
+    import polars as pl
+
+    texts = [
+        pl.Series(name, map(_cell_text, table[name]), pl.String)
+        for name in table.column_names
+    ]
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    has_box_characters = encoding.lower().startswith("utf")
+    with pl.Config(
+        tbl_formatting=None if has_box_characters else "ASCII_FULL_CONDENSED",
+        tbl_width_chars=shutil.get_terminal_size((120, 24)).columns,
+        tbl_rows=-1,
+        tbl_hide_dataframe_shape=True,
+        tbl_hide_column_data_types=True,
+        fmt_str_lengths=40,
+    ):
+        return printable_lines(str(pl.DataFrame(texts)))
+
+
+def _cell_text(value: pa.Scalar[Any]) -> str | None:
+    """Return Arrow's text of a value, or Python's if Arrow has none.
+
+    Python has no dates after 9999; Arrow writes them.
+    """
+    import pyarrow as pa
+
+    if not value.is_valid:
+        return None
+    with contextlib.suppress(pa.ArrowException):
+        return shorten(make_printable(value.cast(pa.string()).as_py()), 40)
+    with contextlib.suppress(Exception):
+        return show_value(value.as_py(), 40)
+    return f"<{value.type}>"

@@ -1,0 +1,302 @@
+"""Commit what was written: every version of a table is made by `commit`.
+
+Lance 14 ignores an error of the last write to a data file or a file of deletions, as on
+a full disk; a table with such a file cannot be read. So all that a commit refers to is
+written and checked first, where no reader sees it:
+
+- New rows go to staging, and are moved into the table's folder.
+- An upsert has Lance write its files without a commit.
+- Any other change is made in a draft, a copy of the table in staging.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lance
+import lance.fragment
+import pyarrow as pa
+from lance import LanceOperation
+from lance.bitmap import Bitmap
+from lance.dataset import Transaction
+
+from rt_frames.local import engine
+from rt_frames.local.http_error import HTTPError
+
+
+class _File(NamedTuple):
+    """A file of a table, and its size: the bytes of data, or the rows deleted."""
+
+    path: Path
+    size: int
+
+
+def commit(
+    folder: Path,
+    table: Any,
+    operation: Any,
+    *,
+    staged: Iterable[Path] = (),
+    verify: Callable[[], object] | None = None,
+    properties: dict[str, str] | None = None,
+    max_retries: int = 20,
+) -> int:
+    """Commit an operation, all or nothing; return the new version.
+
+    Parameters
+    ----------
+    folder : Path
+        The table's folder.
+    table : lance.LanceDataset or None
+        The table at the version that the operation was computed from; None for a new
+        table.
+    operation : lance.LanceOperation.BaseOperation
+        The operation. Its new files are in the folder already, or in ``staged``.
+    staged : iterable of Path
+        Data files in staging, which are moved into the folder.
+    verify : callable, optional
+        A last check, after that of the files. Nothing is committed if it raises.
+    properties : dict, optional
+        What to store with the commit, as the transaction's properties.
+    max_retries : int
+        How often Lance may put the operation behind versions committed meanwhile.
+    """
+    files = _list_new_files(folder, table, operation)
+    transaction = Transaction(
+        read_version=table.version if table else 0,
+        operation=operation,
+        transaction_properties=properties or {},
+    )
+    try:
+        _move(staged, folder / "data")
+        _check_whole(files)
+        if verify:
+            verify()
+        return _commit(folder, table, transaction, max_retries)
+    except _OutcomeUnknown:
+        raise
+    except BaseException:
+        # Lance's panics are BaseExceptions
+        for file in files:
+            with contextlib.suppress(OSError):
+                file.path.unlink()
+        raise
+
+
+class _OutcomeUnknown(HTTPError):
+    """500 for a commit that failed after a version had appeared."""
+
+
+def _commit(
+    folder: Path, table: Any, transaction: Transaction, max_retries: int
+) -> int:
+    try:
+        # an open table spares Lance another reading of its manifest
+        committed = lance.LanceDataset.commit(
+            table or str(folder), transaction, max_retries=max_retries
+        )
+    except BaseException as error:
+        if table is None or engine.is_conflict(error):
+            raise
+        newest = None
+        with contextlib.suppress(OSError):
+            newest = engine.newest_version(folder)
+        if newest != table.version:
+            raise _OutcomeUnknown(
+                500,
+                "the commit failed, but the table has changed; the outcome is unknown; look at "
+                "the table",
+            ) from error
+        with engine.as_http_errors(certain=True):
+            raise
+    return int(committed.version)
+
+
+def _list_new_files(folder: Path, table: Any, operation: Any) -> list[_File]:
+    """List the files of an operation that the table does not have yet."""
+    added, changed = _find_fragments(operation)
+    files = []
+    for fragment in added:
+        files += _list_files(folder, fragment)
+    for fragment in changed:
+        known = _list_files(folder, table.get_fragment(fragment.id).metadata)
+        files += [file for file in _list_files(folder, fragment) if file not in known]
+    return files
+
+
+def _find_fragments(operation: Any) -> tuple[Iterable[Any], Iterable[Any]]:
+    """Return the fragments that an operation adds, and those that it changes."""
+    match operation:
+        case LanceOperation.Append() | LanceOperation.Overwrite():
+            return operation.fragments, []
+        case LanceOperation.Update():
+            return operation.new_fragments, operation.updated_fragments
+        case LanceOperation.Delete():
+            return [], operation.updated_fragments
+        case LanceOperation.Merge():
+            return [], operation.fragments
+        case LanceOperation.Project() | LanceOperation.Restore():
+            return [], []
+    raise NotImplementedError(type(operation).__name__)
+
+
+def _list_files(folder: Path, fragment: Any) -> list[_File]:
+    data = folder / "data"
+    files = [_File(data / file.path, file.file_size_bytes) for file in fragment.files]
+    deleted = fragment.deletion_file
+    if deleted is not None:
+        path = folder / deleted.path(fragment.id)
+        files.append(_File(path, deleted.num_deleted_rows))
+    return files
+
+
+def _move(staged: Iterable[Path], data: Path) -> None:
+    paths = list(staged)
+    if not all(path.exists() for path in paths):
+        raise engine.Conflict(
+            409,
+            "the staged rows were removed meanwhile; nothing was stored; send them again",
+        )
+    if paths:
+        data.mkdir(exist_ok=True)
+    for path in paths:
+        path.rename(data / path.name)
+
+
+def _check_whole(files: list[_File]) -> None:
+    """Raise 507 if a file is not what Lance has written."""
+    for file in files:
+        size = None
+        # whatever the reason, such a file must not become part of a table
+        with contextlib.suppress(Exception):
+            size = _measure(file.path)
+        if size != file.size:
+            raise HTTPError(
+                507,
+                "the disk has not kept all that was written, as if it were full or failing; "
+                "nothing was stored; make room or check the disk, and try again",
+            )
+
+
+def _measure(path: Path) -> int:
+    """Return the size that Lance reports of such a file."""
+    if path.suffix == ".arrow":
+        with pa.memory_map(str(path)) as file:
+            return int(pa.ipc.open_file(file).read_all().num_rows)
+    if path.suffix == ".bin":
+        # pylance 14 has no public function for this
+        read: Any = Bitmap._from_bytes  # type: ignore[attr-defined]  # noqa: SLF001
+        return len(read(path.read_bytes()))
+    return path.stat().st_size
+
+
+def create(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
+    """Write a new table, check that it can be read, and return its version."""
+    folder.mkdir(mode=engine.FOLDER_MODE, parents=True, exist_ok=True)
+    with engine.feeding(schema, batches) as (reader, counts):
+        transaction = lance.fragment.write_fragments(
+            reader,
+            str(folder),
+            mode="create",
+            return_transaction=True,
+            data_cache_bytes=engine.PAGE_BYTES,
+        )
+    commit(folder, None, transaction.operation)
+    dataset = lance.dataset(str(folder))
+    written = sum(counts)
+    readable = dataset.count_rows()
+    if readable != written:
+        raise HTTPError(500, f"{written} rows were written and {readable} can be read")
+    return engine.verify_readable(dataset)
+
+
+def append(folder: Path, staged: Path, fragments_json: Iterable[str]) -> int:
+    """Append staged rows to their table in one commit; return the new version."""
+    table = lance.dataset(str(folder))
+    if _identity(table) != _identity(lance.dataset(str(staged))):
+        raise engine.Conflict(
+            409,
+            "the table's columns were changed while its rows were sent; nothing was stored; try "
+            "again",
+        )
+    fragments = [lance.FragmentMetadata.from_json(text) for text in fragments_json]
+    operation = LanceOperation.Append(fragments)
+    return commit(folder, table, operation, staged=_data_files(staged, fragments))
+
+
+def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
+    """Return the schema and the field ids; equal schemas may have different ids."""
+
+    def ids(fields: list[Any]) -> list[Any]:
+        return [(field.id(), ids(field.children())) for field in fields]
+
+    return table.schema, ids(table.lance_schema.fields())
+
+
+def replace(folder: Path, staged: Path) -> int:
+    """Commit a staged table as the next version of the table in ``folder``."""
+    return _overwrite(folder, [staged])
+
+
+def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
+    """Commit staged tables as the next version of the table in ``folder``.
+
+    A `Conflict` if that table has changed since the staging began.
+    """
+    if engine.etag(folder) != engine.etag(staged):
+        raise engine.Conflict(
+            409,
+            "the table was changed while its new rows were sent; nothing was stored; try again",
+        )
+    return _overwrite(folder, parts, max_retries=0)
+
+
+def _overwrite(folder: Path, tables: list[Path], **options: Any) -> int:
+    old = lance.dataset(str(folder))
+    new = [lance.dataset(str(table)) for table in tables]
+    fragments = []
+    files = []
+    for path, table in zip(tables, new, strict=True):
+        if table.schema != new[0].schema:
+            raise HTTPError(
+                400,
+                "the parts have different columns; nothing was changed; send all in one schema",
+            )
+        added = [fragment.metadata for fragment in table.get_fragments()]
+        fragments += added
+        files += _data_files(path, added)
+    operation = LanceOperation.Overwrite(new[0].lance_schema, fragments)
+    return commit(folder, old, operation, staged=files, **options)
+
+
+def _data_files(folder: Path, fragments: list[Any]) -> list[Path]:
+    files = []
+    for fragment in fragments:
+        files += [folder / "data" / file.path for file in fragment.files]
+    return files
+
+
+def draft(folder: Path, table: Any, staged: Path) -> Any:
+    """Open a copy of a table, to change it where no reader sees it.
+
+    The copy has a manifest of its own in ``staged``, and the files of the table: what
+    Lance writes there is in the table's folder, and in none of its versions.
+    """
+    # of an earlier attempt
+    shutil.rmtree(staged, ignore_errors=True)
+    engine.copy_manifest(folder, table.version, staged)
+    # what Lance cannot make through a link
+    for name in ("data", "_deletions"):
+        (folder / name).mkdir(exist_ok=True)
+    for name in ("data", "_deletions", "_indices"):
+        (staged / name).symlink_to(folder / name)
+    return lance.dataset(str(staged))
+
+
+def last_operation(changed: Any) -> Any:
+    """Return what the last commit did, to commit it elsewhere."""
+    return changed.read_transaction(changed.version).operation
