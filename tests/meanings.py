@@ -24,6 +24,7 @@ ROWS = ["create", "replace", "append", "upsert"]
 CHANGES = ["alter", "add_columns", "drop_columns", "delete", "restore", "drop"]
 PARTS = [
     ("create", "empty"),
+    ("create", "begin"),
     ("create", "part"),
     ("replace", "part"),
     ("append", "part"),

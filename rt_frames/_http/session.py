@@ -180,7 +180,7 @@ class Session:
             request.on_sent,
             request.nbytes,
             timeout_per_read=request.query is not None,
-            is_part=request.step == "part",
+            is_part=request.step in ("begin", "part"),
             complete=request.body is None,
         )
 
@@ -272,13 +272,13 @@ class Session:
 
         Later failures raise the request's error.
         """
-        fail = request.fail or OSError
 
-        def fail_safely(reason: str) -> Exception:
-            return fail(self._secrets.hide(reason))
+        def fail(reason: str) -> Exception:
+            make_error = request.fail or OSError
+            return make_error(self._secrets.hide(reason), request.id)
 
         try:
-            return Result(Rows(stream, fail_safely, request.query or {}), request.id, 0)
+            return Result(Rows(stream, fail, request.query or {}), request.id, 0)
         except ValueError as error:
             response = Response(stream.status_code, {}, b"")
             problem = self._secrets.hide(str(error))

@@ -103,7 +103,7 @@ class LastAttempt:
 
     def begin(self, request: Request, may_be_whole: Callable[[], bool]) -> None:
         """Record an attempt. What parts change is invisible until the commit."""
-        is_visible = request.kind not in ("read", "part")
+        is_visible = request.kind not in ("read", "begin", "part")
         self.request = request if is_visible else None
         self.may_be_whole = may_be_whole
         self.outcome = None
@@ -171,11 +171,11 @@ class Request:
     query : dict, optional
         A query, whose response is read as rows.
     fail : callable, optional
-        Of a query: called with the reason why the rows are incomplete; returns the
-        exception to raise.
+        Of a query: called with the reason why the rows are incomplete, and the id;
+        returns the exception to raise.
     step : str
-        Of a multipart write: the "empty" table that it starts with, a "part", which is
-        invisible until the commit, or the "commit".
+        Of a multipart write: the "empty" table that it starts with, the request to
+        "begin" it, a "part", which is invisible until the commit, or the "commit".
     max_timeout : float
         Upper limit for the configured connect and read timeouts.
     id : str
@@ -194,8 +194,8 @@ class Request:
     on_sent: Callable[[int], None] | None = None
     replayable: bool = True
     query: Mapping[str, Any] | None = None
-    fail: Callable[[str], Exception] | None = None
-    step: Literal["", "empty", "part", "commit"] = ""
+    fail: Callable[[str, str], Exception] | None = None
+    step: Literal["", "empty", "begin", "part", "commit"] = ""
     max_timeout: float = math.inf
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
 

@@ -54,7 +54,7 @@ class Meaning(NamedTuple):
         Statuses, or how far the request came. "4xx" and "5xx" are all others.
     requests : str
         Kinds of requests: "read", "rows", "change"; of a multipart write "empty" (the
-        table that it starts with), "part" and "commit"; "any". With a colon, of one
+        table that it starts with), "begin", "part" and "commit"; "any". With a colon, of one
         operation: "rows:create".
     error : type
         The exception.
@@ -147,6 +147,9 @@ MEANINGS = (
         _TRY_AGAIN,
     ),
     Meaning(
+        "partly sent|all sent|early", "begin", errors.UploadInterrupted, "no", "again"
+    ),
+    Meaning(
         "partly sent|all sent|early", "part", errors.UploadInterrupted, "no", "anew"
     ),
     Meaning("partly sent", "rows", errors.UploadInterrupted, "maybe", "never"),
@@ -193,7 +196,7 @@ MEANINGS = (
         _CHECK_URL,
     ),
     Meaning("404", "any", _Bad, "no", "never", says="no column"),
-    Meaning("404", "part", errors.TableNotFoundError, "no", "anew", _CHECK_NAME),
+    Meaning("404", "begin|part", errors.TableNotFoundError, "no", "anew", _CHECK_NAME),
     Meaning("404", "any", errors.TableNotFoundError, "no", "never", _CHECK_NAME),
     Meaning("405|406", "any", _Response, "no", "never", _UNSUPPORTED),
     Meaning("501", "any", _Server, "no", "never", _UNSUPPORTED),
@@ -202,7 +205,7 @@ MEANINGS = (
     Meaning("409", "read", _Response, "no", "never", _TRY_AGAIN),
     Meaning("409", "commit:replace", errors.ConflictError, "no", "anew", _PART_CHANGED),
     Meaning("409", "commit", errors.ConflictError, "no", "never", _PART_CHANGED),
-    Meaning("409", "part", errors.ConflictError, "no", "anew", _PART_CHANGED),
+    Meaning("409", "begin|part", errors.ConflictError, "no", "anew", _PART_CHANGED),
     Meaning("409", "any", errors.ConflictError, "no", "never", _CHANGED, "conflict"),
     Meaning("409", "rows:create|empty:create", errors.TableExistsError, "no", "never"),
     Meaning("409", "any", errors.ConflictError, "no", "never", _CHANGED),
@@ -223,9 +226,9 @@ MEANINGS = (
     Meaning("511", "any", _Server, "no", "never", "log in to the network first"),
     Meaning("507", "any", _Server, "no", "never", _ROOM),
     Meaning("500|502|503|504", "read", _Server, "no", "again", _LATER),
-    Meaning("500|502|503|504", "part", _Server, "no", "anew"),
+    Meaning("500|502|503|504", "begin", _Server, "no", "again"),
     Meaning("499|5xx", "read", _Server, "no", "never", _LATER),
-    Meaning("499|5xx", "part", _Server, "no", "anew"),
+    Meaning("499|5xx", "begin|part", _Server, "no", "anew"),
     Meaning("499|5xx", "change:drop", _Server, "maybe", "never", _CHECK_LIST),
     Meaning("499|5xx", "change", _Server, "maybe", "never", _CHECK_COLUMNS),
     Meaning("499|5xx", "any", _Server, "maybe", "never", _CHECK_TABLE),
@@ -238,6 +241,7 @@ _UNTOUCHED = {
     "rows": "nothing was stored",
     "empty": "nothing was stored",
     "change": "nothing was changed",
+    "begin": "",
     "part": "",
     "commit": "",
 }

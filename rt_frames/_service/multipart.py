@@ -103,7 +103,9 @@ class MultipartUpload:
     def _attempt(self, request: Request) -> Outcome:
         """Create an upload, send its parts and commit them."""
         self.commit_started = False
-        create = replace(self._control(BEGIN_PARTS), parse=parse_upload_id)
+        create = replace(
+            self._control(BEGIN_PARTS), parse=parse_upload_id, step="begin"
+        )
         created = self._session.send(create)
         if isinstance(created, Failure):
             return created

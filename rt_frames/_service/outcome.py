@@ -54,11 +54,14 @@ class Tables(Protocol):
 
 def make_error(failure: Failure, purpose: Purpose) -> errors.RemoteError:
     """Make the exception of a failure, whose text ends with what to do."""
-    cure = purpose.cures.get(failure.error, failure.cure)
-    sentences = [failure.text, failure.state, failure.found, cure]
+    better_cure = purpose.cures.get(failure.error, "")
+    sentences = [failure.text, failure.state, failure.found]
+    if not better_cure:
+        sentences.append(failure.cure)
     # a second call would store only the remaining rows
     if purpose.exhausts_source:
         sentences.append(_EXHAUSTED)
+    sentences.append(better_cure)
     return failure.error(
         "; ".join(filter(None, sentences)),
         table=purpose.table,

@@ -340,9 +340,13 @@ class Service:
         """Make a query. Its rows are read lazily."""
         purpose = Purpose(operations.QUERY, name)
 
-        def fail(reason: str) -> errors.RemoteError:
-            text = f"could not read table {name!r}: {reason}"
-            return make_error(Failure(errors.TransportError, text), purpose)
+        def fail(reason: str, request_id: str) -> errors.RemoteError:
+            failure = Failure(
+                errors.TransportError,
+                f"could not read table {name!r}: {reason}",
+                facts={"request_id": request_id},
+            )
+            return make_error(failure, purpose)
 
         rows: Rows = self._read(
             operations.QUERY,

@@ -122,7 +122,8 @@ def test_F46_F47_F48_F49_each_fault_has_its_error_and_nothing_is_sent_again_that
     ):
         meet(hosted, step, fault, times)
         if is_done and step in ("add_columns", "drop_columns"):
-            assert call(client).version == 3
+            # the newest version may be another writer's
+            assert call(client).version is None
         else:
             said = str(fails_as(lambda: call(client), kinds, caplog))
             is_open = kinds[0] in OPEN and fault != "507"
@@ -132,7 +133,8 @@ def test_F46_F47_F48_F49_each_fault_has_its_error_and_nothing_is_sent_again_that
                 said,
             )
             assert (versions and versions[1]) == (now if is_open else None), said
-            assert ("nothing was stored" in said) == (fault == "507")
+            is_truncated = kinds[-1] is errors.UploadInterrupted
+            assert ("nothing was" in said) == (not is_open and not is_truncated)
     assert hosted.steps.count(step) == times
     expected = done_rows if is_done else THERE.to_pylist()
     assert rows_of(hosted) == sorted(expected, key=str)

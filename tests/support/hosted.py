@@ -205,6 +205,8 @@ class Hosted:
             ) > len(table.versions):
                 self.cached[name] = len(table.versions)
             pinned = json.loads(request.body or b"{}").get("version")
+            if pinned and pinned > len(table.versions):
+                return 404, {"error": f"there is no version {pinned}"}
             seen = pinned or max(
                 self.cached.get(name, 1),
                 int(request.headers.get("x-lancedb-min-version", 1)),
