@@ -14,7 +14,7 @@
         ├── AuthenticationError 401 403 · TableNotFoundError 404 · TableExistsError 409
         ├── ConflictError 409 · PayloadTooLarge 413 · BadRequest 400 422
         ├── RateLimited 429 (.retry_after) · RedirectError 3xx
-        └── ServerError 5xx (.listed .listed_before)
+        └── ServerError 5xx and 499 (.listed .listed_before)
 
 A message says what happened, to which table and column, and ends with what to do next.
 Every error pickles, and none carries the API key.
@@ -24,25 +24,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Literal
-
-Operation = Literal[
-    "list",
-    "describe",
-    "count_rows",
-    "query",
-    "indices",
-    "create",
-    "replace",
-    "append",
-    "upsert",
-    "alter",
-    "add_columns",
-    "drop_columns",
-    "delete",
-    "restore",
-    "drop",
-]
+from typing import Any
 
 
 class RemoteError(Exception):
@@ -237,9 +219,9 @@ class RedirectError(ResponseError):
 
 
 class ServerError(_Outcome, ResponseError):
-    """5xx: the service failed, perhaps after acting.
+    """5xx or 499: the service, or a proxy before it, failed, perhaps after acting.
 
-    Only 507 guarantees that nothing was stored.
+    Only 501, 505, 507 and 511 guarantee that nothing was stored.
 
     Attributes
     ----------

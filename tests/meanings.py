@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rt_frames._protocol import operations
-from rt_frames._protocol.calls import Purpose, Request
+from rt_frames._protocol.calls import Failure, Purpose, Request
 from rt_frames._protocol.meanings import Ending, explain, explain_unreadable
 from rt_frames._protocol.responses import Response
 
@@ -94,25 +94,38 @@ def endings() -> list[str]:
     return [*HOW, *map(str, STATUSES), *BODIES]
 
 
-def meaning(operation: str, step: str, ending: str) -> Meaning:
+def failure_of(operation: str, step: str, ending: str) -> Failure:
     """Return what the package makes of an ending."""
     asked = OPERATIONS[operation]
     table = None if operation == "list" else "t"
-    request = Request(Purpose(asked, table), "/", lambda _: None, step=step)
+    request = Request(Purpose(asked, table), "/", lambda _: None, step=step)  # type: ignore[arg-type]
     sent = 50 if ending in ("partly sent", "early") else 100
     how = ending if ending in HOW else "answered"
     response = None
     if how in ("early", "answered"):
         response = _response("200 error" if how == "early" else ending)
     after = 7.0 if ending == "429 Retry-After" else None
-    end = Ending(how, "REASON", sent, 100, response, after)
+    end = Ending(how, "REASON", sent, 100, response, after)  # type: ignore[arg-type]
     failure = explain(request, end)
-    if failure is None:
-        failure = explain_unreadable(request, response, "PROBLEM")
-    text = _generalize(failure.text, request.action)
+    if failure is not None:
+        return failure
+    return explain_unreadable(request, Response(200, {}, b"BODY"), "PROBLEM")
+
+
+def meaning(operation: str, step: str, ending: str) -> Meaning:
+    """Return a row of the file."""
+    failure = failure_of(operation, step, ending)
+    table = None if operation == "list" else "t"
+    purpose = Purpose(OPERATIONS[operation], table)
+    action = Request(purpose, "/", lambda _: None).action
     # the state depends on the kind of request alone, once it is known who acted
-    sentence = "; ".join(filter(None, [text, failure.cure]))
-    return Meaning(failure.error.__name__, failure.acted, failure.repeat, sentence)
+    sentence = [_generalize(failure.text, action), failure.cure]
+    return Meaning(
+        failure.error.__name__,
+        failure.acted,
+        failure.repeat,
+        "; ".join(filter(None, sentence)),
+    )
 
 
 def _response(ending: str) -> Response:

@@ -54,8 +54,8 @@ class Meaning(NamedTuple):
         Statuses, or how far the request came. "4xx" and "5xx" are all others.
     requests : str
         Kinds of requests: "read", "rows", "change"; of a multipart write "empty" (the
-        table that it starts with), "begin", "part" and "commit"; "any". With a colon, of one
-        operation: "rows:create".
+        table that it starts with), "begin", "part" and "commit"; "any". With a colon,
+        of one operation: "rows:create".
     error : type
         The exception.
     acted : str
