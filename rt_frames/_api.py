@@ -15,7 +15,7 @@ from rt_frames import errors
 from rt_frames._client import (
     Client,
     RemoteTable,
-    alter_by_kind,
+    alter_one_by_one,
     check_plan,
     forget_schema,
     rewrite_columns,
@@ -480,11 +480,12 @@ def alter_table(
         columns that the service describes.
     rename, nullable, add_columns, drop_columns : optional
         As in `plan_alterations`. Changes, added and dropped columns are one request
-        each, in this order. If one of them fails, the error lists the changes made
-        before it, and the same call makes the others.
+        each, in this order; changes are two if the engine of a folder or of LanceDB's
+        servers needs two. If one of them fails, the error lists the changes made before
+        it, and the same call makes the others.
     lossy : bool, default False
         Whether casts may change stored values: round, truncate or shift them, or make
-        them infinite.
+        them infinite. A service whose engine is unknown is sent any cast with it.
     rewrite : bool, default False
         Whether to read all rows, cast them exactly and replace the table in one commit.
         This allows casts that the engine refuses, and lossy casts: a value that does
@@ -506,8 +507,8 @@ def alter_table(
     ------
     AlterationError
         If the schemas do not match, the table has neither the old nor the new columns,
-        the engine refuses a cast, or stored values may change without ``lossy=True``;
-        nothing was sent.
+        the engine of a folder or of LanceDB's servers refuses a cast, or stored values
+        may change without ``lossy=True``; nothing was sent.
     ValueError
         If ``before`` is omitted and the service cannot describe tables.
     RemoteError
@@ -565,7 +566,7 @@ def _alter_table(
         altered = rewrite_columns(table, changes)
     else:
         check_plan(table, changes, lossy=lossy)
-        altered = alter_by_kind(table, changes)
+        altered = alter_one_by_one(table, changes)
     if isinstance(before, RemoteTable):
         forget_schema(before)
     return altered
@@ -627,9 +628,11 @@ def alter_columns(
     ValueError
         If ``alterations`` is an empty list, or one of them changes nothing or is
         malformed.
+    AlterationError
+        If the engine of a folder or of LanceDB's servers refuses a cast; nothing was
+        sent. `alter_table` has ``rewrite=True`` for it.
     BadRequest
-        If the service refuses a change; nothing was changed. The embedded service names
-        the column and both types.
+        If the service refuses a change; nothing was changed.
     TableNotFoundError
         If the table does not exist.
     RemoteError

@@ -233,7 +233,7 @@ def test_a_dry_run_asks_only_a_service_that_describes_tables(run, file, env, nam
 def test_a_cast_that_the_engine_does_not_do_is_a_rewrite(run, file, url):
     cast = ("alter", "t", "--cast", "n=string", "--rewrite")
     run("create", "t", file, *url)
-    assert "alter --rewrite" in run(*cast, "--dry-run", *url).stdout
+    assert "rewrite=True to alter_table" in run(*cast, "--dry-run", *url).stdout
     assert column(url, "n") == [1, 2]
     assert run(*cast, *url).stdout.startswith("rewrote t: 2 rows, ")
     assert column(url, "n") == ["1", "2"]

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import AlterationError, BadRequest
+from rt_frames.errors import AlterationError
 from tests.client.test_displays import seen_in
 from tests.schema.test_data_types import MAPS, RECORDED
 
@@ -71,10 +71,57 @@ def test_what_the_engine_refuses_or_does_wrong_is_refused_even_where_losses_are_
 ):
     with pytest.raises(AlterationError, match=f"{column}: .*2 rows, .*rewrite=True"):
         STORED.cast({column: dtype}).remote.alter_table("t", lossy=lossy)
-    with pytest.raises(BadRequest, match="nothing was changed") as answered:
-        table.cast({column: dtype})
-    assert len(str(answered.value)) < 320
     assert stored(table).version == 1
+
+
+def alter_by_plan(before: pl.DataFrame, after: pl.DataFrame) -> None:
+    rt.alter_columns("t", after.remote.plan_alterations(before))
+
+
+def alter_by_dicts(before: pl.DataFrame, after: pl.DataFrame) -> None:
+    plan = after.remote.plan_alterations(before)
+    rt.alter_columns("t", plan.to_json())
+
+
+def alter_by_cast(before: pl.DataFrame, after: pl.DataFrame) -> None:
+    plan = after.remote.plan_alterations(before)
+    rt.table("t").cast({change.path: change.data_type for change in plan})
+
+
+@pytest.mark.parametrize("alter", [alter_by_plan, alter_by_dicts, alter_by_cast])
+@pytest.mark.parametrize(
+    ("column", "dtype"),
+    [("qty", pl.Float64), ("day", pl.Datetime("us")), ("tag", pl.Date)],
+)
+def test_every_call_refuses_what_the_engine_refuses_in_the_same_words(
+    table, alter, column, dtype
+):
+    after = pl.DataFrame(schema={**STORED.schema, column: dtype})
+    with pytest.raises(AlterationError, match=column) as by_table:
+        after.remote.alter_table("t")
+    with pytest.raises(AlterationError) as refused:
+        alter(STORED, after)
+    assert str(refused.value) == str(by_table.value)
+    assert "nothing was sent" in str(refused.value)
+    assert stored(table).version == 1
+
+
+def test_a_cast_is_judged_by_the_type_that_the_table_has_now(table):
+    assert table.schema.field("qty").type == pa.int64()
+    as_text = STORED.cast({"qty": pl.String})
+    as_text.remote.alter_table("t", rewrite=True)
+    table.cast({"qty": "utf8"})
+    assert stored(table).schema.field("qty").type == pa.string()
+
+
+def test_changes_that_the_engine_makes_one_by_one_are_made_one_by_one(table):
+    after = STORED.cast({"qty": pl.Int32})
+    nullable = {"qty": False, "tag": False}
+    altered = after.remote.alter_table("t", nullable=nullable)
+    assert altered.version == stored(table).version == 3
+    assert stored(table).schema.field("qty") == pa.field("qty", pa.int32(), False)
+    assert stored(table).to_table()["qty"].to_pylist() == [1, 300]
+    assert after.remote.alter_table("t", nullable=nullable).version is None
 
 
 def test_the_service_is_told_by_name_and_does_as_told(table):
@@ -308,7 +355,7 @@ def test_what_changed_is_shown_and_a_handle_is_never_stale(table):
     ]
     altered = table.alter_columns(changes)
     for shown in (repr(altered), seen_in(altered).words):
-        assert "qty: renamed to n, to int32; tag: renamed to k" in shown
+        assert "qty: renamed to n, int64 to int32; tag: renamed to k" in shown
     assert table.schema.field("n").type == pa.int32()
     STORED.rename({"qty": "n", "tag": "k"}).cast({"n": pl.Int16}).remote.alter_table(
         "t", table
