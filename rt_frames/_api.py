@@ -22,7 +22,7 @@ from rt_frames._client import (
 )
 from rt_frames._connect import connect, disconnect, resolve
 from rt_frames._display import hide_traceback
-from rt_frames._frames.any_frame import arrow_schemas, sent_schema
+from rt_frames._frames.any_frame import arrow_schemas, sent_schema, type_reader
 from rt_frames._names import check_order
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.any_dtype import data_type
@@ -352,7 +352,8 @@ def plan_alterations(
         the table itself if the service can describe it. No rows are read; a source that
         can be read only once, such as a generator or reader, is refused. ``before`` can
         also be the path (`os.PathLike`) of a file with the bytes of
-        `pyarrow.Schema.serialize`.
+        `pyarrow.Schema.serialize`. A stored type that Polars reads as another one, such
+        as ``time64[us]``, is not changed by a Polars frame that has it so.
     rename : dict of str to str, optional
         Renamed columns, by their paths in ``before``, such as ``"outer.inner"`` inside
         a struct. Columns are compared by name, so two columns of the same type that
@@ -401,6 +402,7 @@ def plan_alterations(
         stored.append("after")
     before = _known_schema("before", before)
     after = _known_schema("after", after)
+    is_stored = "before" in stored
     are_schemas = isinstance(before, pa.Schema) and isinstance(after, pa.Schema)
     schemas = arrow_schemas(
         before,
@@ -416,8 +418,10 @@ def plan_alterations(
         nullable=nullable,
         add_columns=add_columns,
         drop_columns=drop_columns,
-        stored="before" in stored,
+        stored=is_stored,
         compare_nullability=are_schemas,
+        read_type=type_reader(after) if is_stored else None,
+        cast=dtypes or (),
     )
 
 

@@ -463,3 +463,65 @@ def test_text_becomes_uuids_by_a_rewrite():
         pa.uuid(),
         text,
     )
+
+
+READ_OTHERWISE = {
+    "time": pa.time64("us"),
+    "short time": pa.time32("s"),
+    "day": pa.date64(),
+    "second": pa.timestamp("s", "UTC"),
+    "span": pa.duration("s"),
+    "text": pa.string(),
+    "bytes": pa.binary(3),
+    "code": pa.dictionary(pa.int32(), pa.int64()),
+    "list": pa.list_(pa.time64("us")),
+    "struct": pa.struct([("x", pa.date64()), ("y", pa.int8())]),
+}
+
+
+@pytest.mark.parametrize("read", ["to_polars", "scan", "schema"])
+def test_a_type_as_polars_reads_it_is_no_change_of_the_tables(read):
+    stored_as = pa.table({name: pa.nulls(2, t) for name, t in READ_OTHERWISE.items()})
+    table = rt.to_table(stored_as.append_column("n", [[1, 2]]), "kinds")
+    own = table.scan() if read == "scan" else table.to_polars()
+    after = own.schema if read == "schema" else own
+    assert not rt.plan_alterations(table, after)
+    assert rt.alter_table(after, "kinds", rewrite=True).version is None
+    renamed = own.rename({"time": "clock"}).with_columns(pl.col("n").cast(pl.Int8))
+    plan = rt.plan_alterations(table, renamed, rename={"time": "clock"})
+    assert [str(one) for one in plan] == ["time: renamed to clock", "n: int64 to int8"]
+
+
+def test_every_recorded_type_as_polars_reads_it_is_no_change_of_the_tables(client):
+    for number, (arrow, _) in enumerate([*RECORDED, *MAPS]):
+        column = pa.table({"c": pa.nulls(2, arrow)})
+        if arrow == pa.null():
+            continue
+        table = client.create_table(f"t{number}", column)
+        try:
+            own = table.to_polars()
+        except rt.errors.UnsupportedTypeError:
+            continue
+        assert not rt.plan_alterations(table, own), arrow
+
+
+@pytest.mark.parametrize("options", [{}, {"rename": {"t": "u"}}])
+def test_a_type_that_is_asked_for_is_a_change_even_if_polars_reads_the_column_so(
+    options,
+):
+    table = rt.to_table(pa.table({"t": pa.nulls(1, pa.time64("us"))}), "times")
+    name = "u" if options else "t"
+    own = table.to_polars().rename(options.get("rename", {}))
+    asked = {name: "time64[ns]"}
+    plan = rt.plan_alterations(table, own, dtypes=asked, **options)
+    assert plan[0].data_type == pa.time64("ns")
+    exact = rt.plan_alterations(table, own.to_arrow().schema, **options)
+    assert exact[0].data_type == pa.time64("ns")
+
+
+def test_only_the_field_that_changed_is_cast_inside_a_struct():
+    fields = pa.struct([("at", pa.time64("us")), ("n", pa.int64())])
+    table = rt.to_table(pa.table({"s": pa.nulls(1, fields)}), "structs")
+    after = pl.Schema({"s": pl.Struct({"at": pl.Time, "n": pl.Int32})})
+    plan = rt.plan_alterations(table, after)
+    assert [str(one) for one in plan] == ["s.n: int64 to int32"]
