@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import math
 import operator
@@ -21,19 +20,18 @@ from rt_frames._frames.compression import Compression
 from rt_frames._frames.from_arrow import Readable
 from rt_frames._http.arguments import Key, hide_values, parse_options
 from rt_frames._http.dialects import Dialect, parse_dialect
-from rt_frames._http.response import parse_version
 from rt_frames._http.rows import Rows, query
 from rt_frames._names import RESERVED, DialectName, check_order, did_you_mean
 from rt_frames._schema.alterations import (
     Alteration,
     AlterationPlan,
     as_plan,
-    by_kind,
     check_values_kept,
     describe_changes,
 )
 from rt_frames._schema.data_type import is_list, iter_fields
-from rt_frames._service.rewrite import offer_rewrite, rewrite
+from rt_frames._service import alter
+from rt_frames._service.rewrite import rewrite
 from rt_frames._service.service import Description, Service
 from rt_frames._service.write import IfExists, WriteOptions, parse_keys, write
 from rt_frames._text import count, format_bytes, list_some, show_value
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rt_frames._frames.frame_types import Frame
-    from rt_frames._http.request import Hints, Result
 
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
 
@@ -262,11 +259,17 @@ class Client:
         >>> client.alter_columns("readings", alteration).version
         2
         """
-        plan = as_plan(alterations)
+        return self._alter(name, as_plan(alterations), None)
+
+    def _alter(self, name: str, plan: AlterationPlan, since: int | None) -> RemoteTable:
+        """Send a plan of one request to a table that is at least of a version."""
         if not plan:
             return replace(self.table(name), _changed=plan)
+        with errors.about(name):
+            plan = alter.with_types(self._service, name, plan, since)
+            alter.check_engine(self._service, name, plan)
         start = time.monotonic()
-        result = self._send_plan(name, plan)
+        result = alter.send(self._service, name, plan)
         milliseconds = 1000 * (time.monotonic() - start)
         log.info("altered table %s, %.0f ms, %s", name, milliseconds, result.request_id)
         return RemoteTable(
@@ -276,23 +279,6 @@ class Client:
             created=False,
             request_id=result.request_id,
             _changed=plan,
-        )
-
-    def _send_plan(self, name: str, plan: AlterationPlan) -> Result:
-        """Send a plan of one kind: it adds, drops or changes columns."""
-        if len(plan.added):
-            return self._service.add_columns(name, plan.added)
-        if plan.dropped:
-            return self._service.drop_columns(name, plan.dropped)
-        hints: Hints = {}
-        if len(plan.requests()) > 1:
-            advice = (
-                "rt.AlterationPlan(…).requests() splits it in two; send each with "
-                f"rt.alter_columns({name!r}, …)"
-            )
-            hints = {errors.BadRequest: advice}
-        return self._service.send_json(
-            "alter", name, plan.to_json(), parse_version, hints=hints
         )
 
 
@@ -879,7 +865,8 @@ class RemoteTable:
             object.__setattr__(unchanged, "_since", self._since)
             return unchanged
         try:
-            return self.client.alter_columns(self.name, plan)
+            # as `Client.alter_columns`
+            return self.client._alter(self.name, plan, self._since)  # noqa: SLF001
         finally:
             # also after an error: the outcome may be unknown
             forget_schema(self)
@@ -924,8 +911,11 @@ class RemoteTable:
 
         Raises
         ------
+        AlterationError
+            If the engine of a folder or of LanceDB's servers refuses the cast; nothing
+            was sent. `alter_table` has ``rewrite=True`` for it.
         BadRequest
-            If the service does not support the cast; nothing was changed.
+            If another service refuses the cast; nothing was changed.
 
         Examples
         --------
@@ -987,19 +977,14 @@ def rewrite_columns(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
 
 def check_can_alter(table: RemoteTable, plan: AlterationPlan) -> None:
     """Raise ValueError if the service has no endpoints to add or drop columns."""
-    dialect = service_of(table.client).dialect
-    if len(plan.added):
-        dialect.path("add_columns", table.name)
-    if plan.dropped:
-        dialect.path("drop_columns", table.name)
+    alter.requests(service_of(table.client), plan)
 
 
-def alter_by_kind(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
-    """Change, add and drop columns, in this order, with one request each."""
-    check_can_alter(table, plan)
+def alter_one_by_one(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
+    """Change, add and drop columns, in this order, with a request for each step."""
     done: list[str] = []
     altered = table.alter_columns(AlterationPlan())
-    for part in by_kind(plan):
+    for part in alter.requests(service_of(table.client), plan):
         try:
             altered = table.alter_columns(part)
         except BaseException as error:
@@ -1015,8 +1000,9 @@ def alter_by_kind(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
 
 def check_plan(table: RemoteTable, plan: AlterationPlan, *, lossy: bool) -> None:
     """Raise an error with a cure for casts that are refused or may change values."""
-    instead = functools.partial(offer_rewrite, service_of(table.client), table.name)
-    check_values_kept(plan, lossy=lossy, instead=instead)
+    alter.check_engine(service_of(table.client), table.name, plan)
+    if not lossy:
+        check_values_kept(plan)
 
 
 def _items(option: str, by_path: Mapping[str, T]) -> Iterable[tuple[str, T]]:

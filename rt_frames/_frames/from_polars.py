@@ -18,6 +18,7 @@ from rt_frames._frames.source import Chunk, OpenOptions, Source
 from rt_frames._names import CleanLabels
 from rt_frames._schema.data_type import contains
 from rt_frames._schema.polars_dtype import from_polars
+from rt_frames._schema.portable import unsupported
 from rt_frames._threads import Worker, result
 from rt_frames.errors import UnsupportedTypeError
 
@@ -32,7 +33,7 @@ def open_frame(
     """Open a frame in memory, or a query, which runs again for each reading."""
     frame = _cleaned(frame, options.clean)
     if isinstance(frame, pl.LazyFrame):
-        schema = pa.schema(_types(frame.collect_schema(), refusals))
+        schema = pa.schema(_query_types(frame, refusals))
         return Source(schema, lambda: _run(frame), zero_copy=False)
     # frame.schema is slower
     dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
@@ -55,7 +56,9 @@ def arrow_schema(
 ) -> pa.Schema:
     """Return the schema, without reading rows."""
     frame = _cleaned(frame, options.clean)
-    return pa.schema(_types(frame.collect_schema(), refusals))
+    if isinstance(frame, pl.LazyFrame):
+        return pa.schema(_query_types(frame, refusals))
+    return pa.schema(_types(frame.schema, refusals))
 
 
 def _cleaned(
@@ -83,6 +86,16 @@ def _types(
         except UnsupportedTypeError as error:
             refusals.setdefault(name, error)
     return types_by_name
+
+
+def _query_types(query: pl.LazyFrame, refusals: Refusals) -> dict[str, pa.DataType]:
+    schema = query.collect_schema()
+    for name, dtype in schema.items():
+        # `scan` gives this dtype to columns that Polars cannot hold
+        if isinstance(dtype, pl.Object):
+            advice = "if it is of a table's scan(), send the table's to_arrow()"
+            refusals.setdefault(name, unsupported(name, "Polars' Object", advice))
+    return _types(schema, refusals)
 
 
 def _chunk(frame: pl.DataFrame) -> Chunk:

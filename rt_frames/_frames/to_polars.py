@@ -11,6 +11,7 @@ from pyarrow import types
 from rt_frames._frames.convert import Converter, Layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._schema.data_type import map_types
+from rt_frames._schema.polars_dtype import from_polars
 from rt_frames._text import one_line
 from rt_frames.errors import UnsupportedTypeError
 
@@ -33,6 +34,15 @@ def to_polars(table: pa.Table, first_row: int = 0) -> pl.DataFrame:
 
 def _convert(table: pa.Table, first_row: int) -> pl.DataFrame:
     return cast("pl.DataFrame", pl.from_arrow(_without_seconds(table, first_row)))
+
+
+def read_type(arrow: pa.DataType) -> pa.DataType | None:
+    """Return the type in which Polars sends what it reads as a type, if it can."""
+    try:
+        column = to_polars(pa.table([pa.nulls(1, arrow)], ["c"])).to_series()
+        return from_polars(column.dtype, "c")
+    except UnsupportedTypeError:
+        return None
 
 
 def _without_seconds(table: pa.Table, first_row: int) -> pa.Table:

@@ -46,6 +46,8 @@ class Dialect(NamedTuple):
         The operations that some servers have; None if this dialect has none.
     names : str
         Regular expression for valid table names.
+    knows_engine : bool
+        Whether the engine behind the service is known to be Lance.
     part_bytes : int or None
         Maximum size of one part in bytes; None if one request may be of any size.
     """
@@ -69,6 +71,7 @@ class Dialect(NamedTuple):
     multipart_create: str | None = None
     multipart_complete: str | None = None
     multipart_abort: str | None = None
+    knows_engine: bool = False
     names: str = r"(?s:.*)"
     # hosted services refuse more than 100 MB; large parts mean few round trips
     part_bytes: int | None = 90_000_000
@@ -131,10 +134,13 @@ LANCEDB = Dialect(
     multipart_create="/v1/table/{}/multipart_write/create",
     multipart_complete="/v1/table/{}/multipart_write/complete",
     multipart_abort="/v1/table/{}/multipart_write/abort",
+    knows_engine=True,
     names=r"[A-Za-z0-9_.-]{1,128}",
 )
 FOLDER = DOCUMENTED._replace(
-    **{name: getattr(LANCEDB, name) for name in UNDOCUMENTED}, part_bytes=None
+    **{name: getattr(LANCEDB, name) for name in UNDOCUMENTED},
+    knows_engine=True,
+    part_bytes=None,
 )
 
 

@@ -18,7 +18,6 @@ from rt_frames._frames.rewrite import altered_schema, with_metadata_of, with_sch
 from rt_frames._http.multipart import MultipartUpload, Sent, send_parts
 from rt_frames._http.request import Failure, Purpose, Request, Result
 from rt_frames._http.response import parse_version
-from rt_frames._schema.casts import INSTEAD
 from rt_frames._schema.data_type import map_types, storage
 from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import explain_multipart
@@ -32,6 +31,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
+_INSTEAD = (
+    "cast all its rows and store them under a new name, as replacing the table would "
+    "drop rows that the frame lacks"
+)
 _CHECK_COLUMNS = "check the table's columns before you alter it again"
 
 
@@ -168,18 +171,16 @@ def _stored(schema: pa.Schema | None) -> list[pa.Field]:
 
 def offer_rewrite(service: Service, name: str) -> str:
     """Return the cure for a cast that the engine refuses."""
-    if not service.dialect.multipart_create:
-        return f"the service can neither read rows nor replace a table, so {INSTEAD}"
     if not service.can_rewrite:
         return (
             "the service does not support multipart writes, which a rewrite needs, so "
-            f"{INSTEAD}"
+            f"{_INSTEAD}"
         )
     rows = "rows"
     # must not mask the refusal
     with contextlib.suppress(errors.RemoteError):
         rows = count(service.count(name), "row")
     return (
-        f"a rewrite reads all {rows}, and casts them exactly or not at all; pass "
+        f"alter_table can read all {rows}, and cast them exactly or not at all; pass "
         "rewrite=True"
     )

@@ -146,6 +146,11 @@ def test_what_polars_cannot_hold_is_refused_where_it_is_read(table, kind):
     assert scan.select("n").collect()["n"].to_list() == [*range(len(column))]
     with fails(rt.errors.UnsupportedTypeError, words):
         scan.collect()
+    if not held:
+        with fails(
+            rt.errors.UnsupportedTypeError, r"'x': .* scan\(\), .* to_arrow\(\)"
+        ):
+            rt.to_table(scan, "copy", client=table.client)
     if held:
         assert_frame_equal(scan.head(held).collect(), odd.to_polars(limit=held))
         rt.to_table(rows.slice(2), "odd", client=table.client, if_exists="append")
