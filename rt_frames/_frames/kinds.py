@@ -17,6 +17,8 @@ from rt_frames._text import Message
 from rt_frames.errors import UnsupportedTypeError
 
 _NUMBERS = {"integers", "floats", "decimals"}
+# bits of an integer → decimal digits of the largest
+_INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
 class Code(str):
@@ -69,11 +71,11 @@ def batch_type_error(
     """Make the error for a type that does not fit the first batch's."""
     later = origin or "a later batch"
     text = f"column {path!r} is {have} in {later}, but {target} before it"
-    if "." in path or types.is_nested(have) or types.is_nested(target):
+    common = _common_type(value_type(have), value_type(target))
+    if "." in path or common is None:
         return UnsupportedTypeError(f"{text}; give both the same type")
-    common = _spell(_common_type(have, target))
     return UnsupportedTypeError(
-        Message(text, "cast it, or pass {}", dtypes={path: common})
+        Message(text, "cast it, or pass {}", dtypes={path: _spell(common)})
     )
 
 
@@ -122,14 +124,33 @@ def _is_text(arrow: pa.DataType) -> bool:
     return bool(types.is_string(arrow) or types.is_large_string(arrow))
 
 
-def _common_type(have: pa.DataType, target: pa.DataType) -> pa.DataType:
-    """Return a type that holds the values of both, text if no other does."""
+def _common_type(have: pa.DataType, target: pa.DataType) -> pa.DataType | None:
+    """Return a type to which both can be cast, text if no other is, or None."""
+    pair = [have, target]
+    families = {family(have), family(target)}
+    if any(map(types.is_nested, pair)):
+        return None
+    if "durations" in families and len(families) > 1:
+        # as text, they would lose their unit
+        return None
+    if families == {"floats", "decimals"}:
+        return pa.float64()
+    is_signed = any(map(types.is_signed_integer, pair))
+    if "decimals" in families or (pa.uint64() in pair and is_signed):
+        # Arrow makes int64 of uint64, and counts too few digits of integers
+        pair = list(map(_as_decimal, pair))
     try:
-        schemas = [pa.schema({"c": arrow}) for arrow in (have, target)]
+        schemas = [pa.schema({"c": arrow}) for arrow in pair]
         unified = pa.unify_schemas(schemas, promote_options="permissive")
         return unified.field(0).type
     except pa.ArrowException:
         return pa.large_string()
+
+
+def _as_decimal(arrow: pa.DataType) -> pa.DataType:
+    if types.is_integer(arrow):
+        return pa.decimal128(_INTEGER_DIGITS[arrow.bit_width], 0)
+    return arrow
 
 
 def _spell(arrow: pa.DataType) -> Any:

@@ -477,6 +477,40 @@ def test_the_type_that_is_offered_for_a_category_of_text_is_taken():
     )
 
 
+DURATION = pa.array([1], pa.duration("s"))
+PAIRS = [  # columns of two items, and the type that is offered
+    ([-(2**63)], np.uint64([2**64 - 1]), "decimal128(20, 0)"),
+    (np.int8([-128]), np.uint64([2**64 - 1]), "decimal128(20, 0)"),
+    ([-(2**63)], [Decimal("1.25")], "decimal128(22, 2)"),
+    (np.int8([-128]), [Decimal("1.25")], "decimal128(5, 2)"),
+    (np.uint64([2**64 - 1]), [Decimal("1.25")], "decimal128(22, 2)"),
+    (np.float32([0.5]), [Decimal("12345.6789")], "double"),
+    ([-128], np.uint32([2**32 - 1]), "int64"),
+    ([1], [0.5], "double"),
+    ([1], ["a"], "large_string"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "offered"), PAIRS)
+def test_the_type_that_is_offered_for_items_of_two_types_holds_both(
+    first, second, offered
+):
+    columns = [pa.array(first), pa.array(second)]
+    for pair in (columns, columns[::-1]):
+        items = [pa.table({"x": column}) for column in pair]
+        assert refusal(iter(items)).endswith(f"pass dtypes={{'x': {offered!r}}}")
+        found = send(iter(items), dtypes={"x": offered}).table()["x"]
+        values = [column.cast(found.type)[0] for column in pair]
+        assert found.to_pylist() == [value.as_py() for value in values]
+
+
+@pytest.mark.parametrize("other", [[1], ["a"], [dt.datetime(2020, 1, 1)]])
+def test_no_type_is_offered_for_durations_and_what_they_cannot_be_cast_to(other):
+    items = [pa.table({"x": DURATION}), pa.table({"x": other})]
+    for pair in (items, items[::-1]):
+        assert refusal(iter(pair)).endswith("; give both the same type")
+
+
 RENAMED = SALES.rename(columns={"sold": "units"}).astype({"units": "int32"})
 
 
