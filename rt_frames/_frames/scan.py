@@ -60,7 +60,9 @@ def scan(schema: pa.Schema, read: Read, *, is_pure: bool) -> pl.LazyFrame:
         if limit == 0:
             return
         with contextlib.closing(read(names, limit)) as batches:
-            _check_schema(_to_polars_schema(batches.schema), wanted)
+            # also of a table without rows, which yields no frame to convert
+            found = to_polars(batches.schema.empty_table()).schema
+            _check_schema(found, wanted)
             rows = 0
             for batch in batches:
                 frame = to_polars(pa.Table.from_batches([batch]), rows)
@@ -76,13 +78,12 @@ def _to_polars_schema(schema: pa.Schema) -> pl.Schema:
 
     Columns that it refuses raise when they are read.
     """
-    # of a table without rows, to_polars refuses less
-    nulls = pa.table([pa.nulls(1, field.type) for field in schema], schema.names)
+    none = schema.empty_table()
     try:
-        return to_polars(nulls).schema
+        return to_polars(none).schema
     except errors.UnsupportedTypeError as error:
         refused = error.columns
-    dtypes = to_polars(nulls.drop_columns(list(refused))).schema
+    dtypes = to_polars(none.drop_columns(list(refused))).schema
     return pl.Schema({name: dtypes.get(name, pl.Object()) for name in schema.names})
 
 

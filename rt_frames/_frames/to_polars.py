@@ -10,20 +10,31 @@ from pyarrow import types
 
 from rt_frames._frames.convert import Converter, Layout
 from rt_frames._frames.refusals import Refusals
-from rt_frames._schema.data_type import map_types
+from rt_frames._schema.data_type import iter_fields, map_types
 from rt_frames._text import one_line
 from rt_frames.errors import UnsupportedTypeError
 
 
 def to_polars(table: pa.Table, first_row: int = 0) -> pl.DataFrame:
     """Convert to a frame of the same values. Errors count rows from ``first_row``."""
+    if table.num_columns and not table.num_rows:
+        # without rows, Polars would take types that it refuses
+        nulls = [pa.nulls(1, field.type) for field in table.schema]
+        return to_polars(pa.table(nulls, table.column_names)).clear()
+    refusals = Refusals()
+    for field in table.schema:
+        # Polars panics, which prints lines to stderr
+        if any(
+            types.is_decimal256(inside.type) for _, inside, _ in iter_fields([field])
+        ):
+            refusals[field.name] = _refusal(field)
+    refusals.check(table.column_names, "read")
     try:
         return _convert(table, first_row)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:
         # Polars panics
-        refusals = Refusals()
         for field in table.schema:
             with refusals.recording(field.name):
                 _check(table.select([field.name]), field, first_row)
@@ -80,7 +91,11 @@ def _check(column: pa.Table, field: pa.Field, first_row: int) -> None:
             .removeprefix(f"column {field.name!r}, ")
             .partition("; correct the value")[0]
         )
-        text = f"column {field.name!r}: Polars cannot hold Arrow's {field.type} ({one_line(reason, 200)})"
-        raise UnsupportedTypeError(
-            f"{text}; leave it out with columns=[…], or use to_arrow()"
-        ) from None
+        raise _refusal(field, f" ({one_line(reason, 200)})") from None
+
+
+def _refusal(field: pa.Field, reason: str = "") -> UnsupportedTypeError:
+    text = f"column {field.name!r}: Polars cannot hold Arrow's {field.type}{reason}"
+    return UnsupportedTypeError(
+        f"{text}; leave it out with columns=[…], or use to_arrow()"
+    )
