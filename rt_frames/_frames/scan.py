@@ -12,7 +12,7 @@ import pyarrow as pa
 from polars.io.plugins import register_io_source
 
 from rt_frames import errors
-from rt_frames._frames.to_polars import to_polars
+from rt_frames._frames.to_polars import null_row, to_polars
 from rt_frames._text import show_value
 
 _DYNAMIC = re.compile(r".*\.dynamic_pred: [0-9a-f-]{36}\(\)", re.DOTALL)
@@ -61,8 +61,7 @@ def scan(schema: pa.Schema, read: Read, *, is_pure: bool) -> pl.LazyFrame:
             return
         with contextlib.closing(read(names, limit)) as batches:
             # also of a table without rows, which yields no frame to convert
-            found = to_polars(batches.schema.empty_table()).schema
-            _check_schema(found, wanted)
+            _check_schema(null_row(batches.schema).schema, wanted)
             rows = 0
             for batch in batches:
                 frame = to_polars(pa.Table.from_batches([batch]), rows)
@@ -78,12 +77,12 @@ def _to_polars_schema(schema: pa.Schema) -> pl.Schema:
 
     Columns that it refuses raise when they are read.
     """
-    none = schema.empty_table()
     try:
-        return to_polars(none).schema
+        return null_row(schema).schema
     except errors.UnsupportedTypeError as error:
         refused = error.columns
-    dtypes = to_polars(none.drop_columns(list(refused))).schema
+    held = pa.schema([field for field in schema if field.name not in refused])
+    dtypes = null_row(held).schema
     return pl.Schema({name: dtypes.get(name, pl.Object()) for name in schema.names})
 
 

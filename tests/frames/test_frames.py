@@ -255,6 +255,32 @@ def test_rows_cut_out_of_polars_structs_are_those_rows(client, service, name, st
         )
 
 
+PAIR = pl.Array(pl.Int64, 2)
+PAIRS = [None if n % 3 == 0 else [n, None] for n in range(20)]
+CUTS = {
+    "slice": lambda frame: frame.slice(5, 9),
+    "lazy slice": lambda frame: frame.lazy().slice(5, 9),
+    "lazy filter": lambda frame: frame.lazy().filter(
+        pl.int_range(pl.len()).is_between(5, 13)
+    ),
+}
+
+
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+def test_rows_cut_out_of_polars_arrays_are_those_rows(client, service, name, cut):
+    frame = pl.DataFrame(
+        {
+            "array": pl.Series(PAIRS, dtype=PAIR),
+            "arrays": pl.Series(
+                [[pair, None] for pair in PAIRS], dtype=pl.Array(PAIR, 2)
+            ),
+            "list": pl.Series([[pair, None] for pair in PAIRS], dtype=pl.List(PAIR)),
+        }
+    )
+    rt.to_table(cut(frame), name)
+    assert stored(service, name).to_pylist() == frame.to_dicts()[5:14]
+
+
 def test_what_pandas_calls_missing_is_null_and_a_polars_nan_stays():
     frame = pd.DataFrame(
         {
