@@ -420,6 +420,15 @@ FRAMES = [  # frames, the option, and the columns
         None,
         ["level_0", "level_1", "a"],
     ),
+    *[
+        (pd.DataFrame({column: [1]}, pd.MultiIndex.from_arrays([["x"]])), option, names)
+        for column, option, names in [
+            ("a", None, ["level_0", "a"]),
+            ("a", True, ["level_0", "a"]),
+            ("index", None, ["level_0", "index"]),
+            ("a", False, ["a"]),
+        ]
+    ],
     *[(one(level), None, ["index", "a"]) for level in (1.5, True)],
     *[(one(7, dtype=dtype), None, ["a"]) for dtype in ("Int64", "uint8")],
     *[
@@ -451,6 +460,7 @@ def test_index_levels_become_columns_by_rule(frame, index, columns):
     }
     if len(columns) > len(frame.columns):
         wanted = frame.reset_index()
+        assert list(wanted.columns) == columns
         for have, want in zip(table.columns, wanted.columns, strict=True):
             assert [str(v) for v in have.to_pylist()] == [
                 str(v) for v in wanted[want].tolist()
