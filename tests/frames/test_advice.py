@@ -124,6 +124,7 @@ NOON = dt.datetime(2020, 1, 1, 12)
 DAY, NOON_UTC = NOON.date(), NOON.replace(tzinfo=dt.UTC)
 PERIODS = pd.period_range("2020", periods=2, freq="M", name="m")
 NOONS = objects(NOON_UTC, NOON_UTC.astimezone(dt.timezone(dt.timedelta(hours=2))))
+CUT_DAYS = pd.cut(pd.to_datetime(["2020-01-01", "2020-02-01", None]), 2)
 HELPED = [  # columns, what is offered, and how it is written
     (pd.Series(PERIODS), ".dt.to_timestamp()", "x.dt.to_timestamp()"),
     (
@@ -131,7 +132,14 @@ HELPED = [  # columns, what is offered, and how it is written
         ".cat.rename_categories(str)",
         "x.cat.rename_categories(str)",
     ),
-    (pd.Series(pd.interval_range(0, 2)), ".array.left", "x.array.left"),
+    *[
+        (
+            pd.Series(pd.arrays.IntervalArray.from_tuples([(0, 1), None])),
+            "pandas.IntervalIndex(column).left and .right",
+            f"pandas.IntervalIndex(x).{side}",
+        )
+        for side in ("left", "right")
+    ],
     (
         pd.Series(pd.arrays.SparseArray([0, 1])),
         ".sparse.to_dense()",
@@ -157,6 +165,24 @@ def test_what_a_message_offers_makes_a_column_that_can_be_sent(column, code, wri
     frame = pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame
     assert code in refusal(frame({"x": column}))
     send(frame({"x": eval(written, {**NAMES, "x": column})}))
+
+
+@pytest.mark.parametrize("column", [pd.cut([1, 5], [0, 2, 6]), CUT_DAYS])
+def test_what_is_offered_for_intervals_also_helps_with_those_that_are_categories(
+    column,
+):
+    intervals = pd.Series(pd.arrays.IntervalArray(column))
+    said = refusal(pd.DataFrame({"x": intervals}))
+    offered = re.search(r"(pandas\.IntervalIndex\(column\)\.left)", said)[1]
+    text = re.search(r"\.map\(str, .*?\)", said)[0]
+    for values in (intervals, pd.Series(column)):
+        scope = {**NAMES, "column": values}
+        lefts = [None if pd.isna(value) else value.left for value in values]
+        found = send(pd.DataFrame({"x": eval(offered, scope)})).table()["x"]
+        assert found.to_pylist() == lefts
+        texts = [None if pd.isna(value) else str(value) for value in values]
+        found = send(pd.DataFrame({"x": eval(f"column{text}", scope)})).table()["x"]
+        assert found.to_pylist() == texts
 
 
 @pytest.mark.parametrize(
