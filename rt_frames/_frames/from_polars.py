@@ -22,9 +22,9 @@ from rt_frames._schema.portable import unsupported
 from rt_frames._threads import Worker, result
 from rt_frames.errors import UnsupportedTypeError
 
-# before 1.43, Polars exports sliced structs at an offset that their fields lack; its
-# IPC writer is correct
-_MISPLACES_STRUCTS = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
+# before 1.43, Polars exports sliced structs and arrays at an offset that the values
+# inside them lack; its IPC writer is correct
+_MISPLACES_SLICES = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
 
 
 def open_frame(
@@ -112,14 +112,14 @@ def _chunk(frame: pl.DataFrame) -> Chunk:
 
 def _export(frame: pl.DataFrame) -> pa.RecordBatchReader:
     reader = pa.RecordBatchReader.from_stream(frame)
-    if _MISPLACES_STRUCTS and _has_structs(reader.schema):
+    if _MISPLACES_SLICES and any(map(_has_slices_inside, reader.schema.types)):
         written = frame.write_ipc_stream(None, compat_level=pl.CompatLevel.newest())
         return pa.ipc.open_stream(written.getbuffer())
     return reader
 
 
-def _has_structs(schema: pa.Schema) -> bool:
-    return any(contains(arrow, types.is_struct) for arrow in schema.types)
+def _has_slices_inside(arrow: pa.DataType) -> bool:
+    return contains(arrow, lambda t: types.is_struct(t) or types.is_fixed_size_list(t))
 
 
 def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:

@@ -34,6 +34,8 @@ _UNITS = {
     "us": "microseconds",
     "ns": "nanoseconds",
 }
+# where the engine cuts values below 0 to, unlike pandas
+_DIRECTIONS = {"dates and timestamps": ", towards 1970", "durations": ", towards 0"}
 # bits of a float → decimal digits that it keeps
 _DIGITS = {16: 3, 32: 7}
 _UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")
@@ -101,7 +103,8 @@ def _lossy_time_reason(before: pa.DataType, after: pa.DataType) -> str | None:
         return f"clock times in {old} would become UTC's"
     units = list(_UNITS)
     if units.index(after.unit) < units.index(before.unit):
-        return f"{_UNITS[before.unit]} would be cut to {_UNITS[after.unit]}"
+        cut = f"{_UNITS[before.unit]} would be cut to {_UNITS[after.unit]}"
+        return cut + _DIRECTIONS.get(family(before), "")
     return None
 
 

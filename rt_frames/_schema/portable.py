@@ -76,7 +76,7 @@ UNTYPED = {
 # pandas' extension types by their Arrow names
 PANDAS_ADVICE = {
     "pandas.period": f"convert it with .dt.to_timestamp(), or .{TO_TEXT}",
-    "pandas.interval": f"split it into two columns, .array.left and .array.right, or use .{TO_TEXT}",
+    "pandas.interval": f"split it into two columns, pandas.IntervalIndex(column).left and .right, or use .{TO_TEXT}",
 }
 
 

@@ -452,6 +452,29 @@ def test_what_libraries_read_a_column_as_is_no_change_of_it(rewrite):
     assert lance.dataset(f"{table.client}/kinds.lance").schema == before
 
 
+BELOW_0 = -880_000_000
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "direction"),
+    [
+        (pa.timestamp("ns"), pa.timestamp("s"), "nanoseconds .* towards 1970"),
+        (pa.timestamp("ns", "UTC"), pa.timestamp("s", "UTC"), "towards 1970"),
+        (pa.duration("ns"), pa.duration("s"), "nanoseconds .* towards 0"),
+    ],
+)
+def test_a_lossy_cast_of_what_is_below_0_cuts_as_the_refusal_says(
+    before, after, direction
+):
+    table = rt.to_table(pa.table({"c": pa.array([BELOW_0, -BELOW_0], before)}), "t")
+    frame = pa.schema({"c": after})
+    with pytest.raises(AlterationError, match=direction):
+        rt.alter_table(frame, "t")
+    rt.alter_table(frame, "t", lossy=True)
+    found = lance.dataset(f"{table.client}/t.lance").to_table()
+    assert found["c"].cast(pa.int64()).to_pylist() == [0, 0]
+
+
 ID = "00010203-0405-0607-0809-0a0b0c0d0e0f"
 ID_BYTES = uuid.UUID(ID).bytes
 CATEGORY = pa.dictionary(pa.int32(), pa.string())

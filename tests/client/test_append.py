@@ -460,14 +460,7 @@ def test_a_first_partition_whose_categories_have_no_value_needs_a_type(folder, n
     assert rows(table)["c"].to_pylist() == [None, None, "a"]
 
 
-# older Polars reads no extension types
-FROM_POLARS = [
-    *["id", "doc"][: 2 * hasattr(pl, "BaseExtension")],
-    "bytes",
-    "fixed",
-    "vector",
-    "kind",
-]
+FROM_POLARS = ["id", "doc", "bytes", "fixed", "vector", "kind"]
 
 
 def test_what_was_read_is_added_again_by_every_library(folder, name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
+import re
 import threading
 
 import polars as pl
@@ -22,6 +23,7 @@ from tests.support.servers import KEY
 
 # from this version on, Polars raises the errors of sources as they are
 KEEPS_ERRORS = int(pl.__version__.partition(".")[0]) >= 2
+WIDE = pa.decimal256(60, 2)
 FRAME = pl.DataFrame(
     {
         "n": [*range(2000), None],
@@ -135,6 +137,39 @@ def test_a_column_of_each_type_is_that_of_to_polars(table, kind):
     else:
         assert scan.collect_schema() == expected.schema
         assert_frame_equal(scan.collect(), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_without_rows_is_read_in_the_types_of_one_with_rows(table, kind, capfd):
+    arrow, _ = KINDS[kind]
+    schema = pa.schema({"c": arrow, "n": pa.int64()})
+    odd = table.client.create_table("none", schema.empty_table(), if_exists="replace")
+    scan = odd.scan()
+    try:
+        expected = odd.to_polars()
+    except rt.errors.UnsupportedTypeError:
+        with fails(rt.errors.UnsupportedTypeError, "'c': Polars cannot hold"):
+            scan.collect()
+    else:
+        assert scan.collect_schema() == expected.schema
+        assert_frame_equal(scan.collect(), expected)
+    assert "panicked" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wide", [WIDE, pa.list_(WIDE), pa.struct({"a": WIDE})], ids=str
+)
+@pytest.mark.parametrize("rows", [0, 2])
+def test_wide_decimals_are_refused_before_polars_panics(table, wide, rows, capfd):
+    data = pa.table({"c": pa.nulls(rows, wide), "n": pa.array(range(rows), "int64")})
+    odd = table.client.create_table("wide", data, if_exists="replace")
+    words = re.escape(f"'c': Polars cannot hold Arrow's {wide}; leave it out")
+    with pytest.raises(rt.errors.UnsupportedTypeError, match=words):
+        odd.to_polars()
+    with fails(rt.errors.UnsupportedTypeError, words):
+        odd.scan().collect()
+    assert odd.scan().select("n").collect()["n"].to_list() == [*range(rows)]
+    assert "panicked" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("kind", FOR_POLARS)

@@ -508,7 +508,7 @@ ODD_ZONES = [
 PARTS = pa.month_day_nano_interval()
 REFUSED = {  # what helps → the dtypes that are refused with it
     "to_timestamp": [pd.PeriodDtype("D"), pd.PeriodDtype, "period[D]"],
-    ".array.left": [pd.IntervalDtype("int64"), "interval[int64, right]"],
+    "IntervalIndex(column).left": [pd.IntervalDtype("int64"), "interval[int64, right]"],
     'map(str, na_action="ignore")': [
         pd.CategoricalDtype(INTERVALS),
         pd.CategoricalDtype([object()]),
