@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from rt_frames._names import did_you_mean
-from rt_frames._schema.data_type import storage, value_type
+from rt_frames._schema.data_type import show_type, storage, value_type
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
 
@@ -61,7 +61,7 @@ def check_key_types(keys: Sequence[str], schema: pa.Schema) -> None:
         plain = arrow if isinstance(arrow, pa.JsonType) else value_type(storage(arrow))
         if not any(is_key(plain) for is_key in _IS_KEY):
             raise UnsupportedTypeError(
-                f"column {name!r} is {arrow}, which cannot be a key of an upsert; use a "
+                f"column {name!r} is {show_type(arrow)}, which cannot be a key of an upsert; use a "
                 "column of whole numbers, text, binary, dates, times, decimals, "
                 "booleans, UUIDs or categories",
                 columns=(name,),

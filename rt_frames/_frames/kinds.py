@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._schema.casts import family
-from rt_frames._schema.data_type import map_types, storage, value_type
+from rt_frames._schema.data_type import map_types, show_type, storage, value_type
 from rt_frames._schema.portable import to_portable
 from rt_frames._text import Message
 from rt_frames.errors import UnsupportedTypeError
@@ -44,7 +44,7 @@ def table_type_error(
     have: pa.DataType, target: pa.DataType, path: str
 ) -> UnsupportedTypeError:
     """Make the error for a type that does not fit the table's."""
-    text = f"column {path!r} is {have}, but {target} in the table"
+    text = f"column {path!r} is {show_type(have)}, but {show_type(target)} in the table"
     is_coded = types.is_nested(target) or types.is_dictionary(target)
     has_dtype = "." not in path and not is_coded
     if has_dtype and _has_cast(_stored(have), target):
@@ -68,7 +68,7 @@ def batch_type_error(
 ) -> UnsupportedTypeError:
     """Make the error for a type that does not fit the first batch's."""
     later = origin or "a later batch"
-    text = f"column {path!r} is {have} in {later}, but {target} before it"
+    text = f"column {path!r} is {show_type(have)} in {later}, but {show_type(target)} before it"
     if "." in path or types.is_nested(have) or types.is_nested(target):
         return UnsupportedTypeError(f"{text}; give both the same type")
     common = _spell(_common_type(have, target))

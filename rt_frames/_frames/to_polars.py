@@ -10,7 +10,7 @@ from pyarrow import types
 
 from rt_frames._frames.convert import Converter, Layout
 from rt_frames._frames.refusals import Refusals
-from rt_frames._schema.data_type import map_types
+from rt_frames._schema.data_type import map_types, show_type
 from rt_frames._text import one_line
 from rt_frames.errors import UnsupportedTypeError
 
@@ -80,7 +80,7 @@ def _check(column: pa.Table, field: pa.Field, first_row: int) -> None:
             .removeprefix(f"column {field.name!r}, ")
             .partition("; correct the value")[0]
         )
-        text = f"column {field.name!r}: Polars cannot hold Arrow's {field.type} ({one_line(reason, 200)})"
+        text = f"column {field.name!r}: Polars cannot hold Arrow's {show_type(field.type)} ({one_line(reason, 200)})"
         raise UnsupportedTypeError(
             f"{text}; leave it out with columns=[…], or use to_arrow()"
         ) from None

@@ -26,7 +26,7 @@ import lance.fragment
 import pyarrow as pa
 import pyarrow.types as is_
 
-from rt_frames._schema.data_type import iter_fields
+from rt_frames._schema.data_type import iter_fields, show_type
 from rt_frames._text import list_names, one_line
 from rt_frames._threads import prefetch
 from rt_frames.local.alter_request import Change, describe, parse_alterations
@@ -270,8 +270,8 @@ def check_fits(schema: pa.Schema, table: pa.Schema) -> None:
         elif types[name] != field.type:
             raise HTTPError(
                 400,
-                f"column {name!r} is {types[name]}, but {field.type} in the table; nothing was "
-                "changed; cast it first",
+                f"column {name!r} is {show_type(types[name])}, but {show_type(field.type)} "
+                "in the table; nothing was changed; cast it first",
             )
 
 

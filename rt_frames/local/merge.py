@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.types as is_
 
 from rt_frames._names import duplicates
-from rt_frames._schema.data_type import storage
+from rt_frames._schema.data_type import show_type, storage
 from rt_frames._text import list_names
 from rt_frames.local import engine
 from rt_frames.local.http_error import HTTPError
@@ -92,7 +92,7 @@ def check(keys: list[str], schema: pa.Schema, table: pa.Schema) -> None:
         if not _can_be_key(arrow):
             raise HTTPError(
                 400,
-                f"column {key!r:.200} is {str(arrow)[:200]}, which cannot be a key; nothing was "
+                f"column {key!r:.200} is {show_type(arrow)}, which cannot be a key; nothing was "
                 "changed; use a column of whole numbers, text, dates, times, decimals, categories "
                 "or UUIDs",
             )
