@@ -96,7 +96,7 @@ def test_rows_of_several_keys_are_one_row_only_if_all_are_alike(caller):
         (2, "u", 3),
         (2, "v", 30),
     ]
-    assert 'k=1, d="v"' in message(
+    assert "k=1, d='v'" in message(
         merge(caller, pa.concat_tables([rows, rows]), "k", "d")
     )
 
