@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from rt_frames._schema.data_type import storage
+from rt_frames._schema.data_type import show_type, storage
 from rt_frames._text import make_printable, shorten, show_value
 
 # rows that are compared first: a key of many rows is found early
@@ -55,14 +55,19 @@ def compact(column: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(codes[indices]), values)
 
 
-def size(columns: Sequence[pa.Array]) -> int:
-    """Return the bytes of compact columns, and those that it takes to compare them."""
-    total = 0
-    for column in columns:
-        total += column.nbytes + 8 * len(column)
-        if types.is_dictionary(column.type):
-            total += column.dictionary.nbytes
-    return total
+def compared_bytes(column: pa.Array) -> int:
+    """Return the bytes that it takes at most to keep a column and to compare it."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    hashes = 8 * len(column)
+    if not types.is_dictionary(column.type):
+        return int(column.nbytes) + hashes
+    # of a dictionary, only values that rows have are kept
+    values = column.dictionary
+    kept = values.nbytes
+    if len(column) < len(values):
+        kept = values.take(pc.unique(column.indices)).nbytes
+    return int(column.indices.nbytes + kept) + hashes
 
 
 def find_equal(columns: Sequence[pa.ChunkedArray]) -> tuple[int, int] | None:
@@ -133,4 +138,7 @@ def show_key(column: pa.ChunkedArray, row: int, arrow: pa.DataType) -> str:
         return show_value(value[0].as_py())
     # not as_py(): Python has no year beyond 9999
     text = value.to_string(skip_new_lines=True)[1:-1]
+    # Arrow has no text for the years beyond 32767
+    if text.startswith("<"):
+        text = f"{_as_bits(value)[0]} as {show_type(arrow)}"
     return make_printable(shorten(text, 80))

@@ -34,6 +34,8 @@ from rt_frames.local.http_error import HTTPError
 
 # bytes per column; with larger pages, Lance copies the data first
 PAGE_BYTES = 2 * 2**20
+# of a batch that may be in memory besides the next one
+MAX_PREFETCHED_BYTES = 2**26
 # overwrites that are kept before the next one
 MAX_OVERWRITES = 9
 # an unreferenced file younger than this may belong to a write in progress
@@ -108,7 +110,7 @@ def _feeding(
     causes: list[Exception] = []
 
     def watched_batches() -> Iterator[pa.RecordBatch]:
-        with contextlib.closing(prefetch(batches)) as prefetched:
+        with contextlib.closing(prefetch(batches, _is_small)) as prefetched:
             try:
                 for batch in prefetched:
                     counts.append(batch.num_rows)
@@ -123,6 +125,10 @@ def _feeding(
         raise (causes[0] if causes else error) from None
     finally:
         pa.default_memory_pool().release_unused()
+
+
+def _is_small(batch: pa.RecordBatch) -> bool:
+    return int(batch.nbytes) < MAX_PREFETCHED_BYTES
 
 
 def advise_on_codes(schema: pa.Schema) -> str:

@@ -17,7 +17,13 @@ import pyarrow.types as is_
 
 from rt_frames._names import duplicates
 from rt_frames._schema.data_type import show_type, storage
-from rt_frames._schema.keys import compact, find_equal, find_null, show_key, size
+from rt_frames._schema.keys import (
+    compact,
+    compared_bytes,
+    find_equal,
+    find_null,
+    show_key,
+)
 from rt_frames._text import format_bytes, list_names
 from rt_frames.local import engine
 from rt_frames.local.http_error import HTTPError
@@ -120,35 +126,33 @@ def stage(
     chunks: list[list[pa.Array]] = [[] for _ in keys]
     with pa.ipc.new_stream(str(folder / "rows"), schema) as writer:
         for batch in batches:
-            columns = _read_keys(keys, batch, rows)
-            for key_chunks, column in zip(chunks, columns, strict=True):
-                key_chunks.append(column)
+            for key, key_chunks in zip(keys, chunks, strict=True):
+                column = _read_key(key, batch, rows)
+                nbytes += compared_bytes(column)
+                if nbytes > MAX_KEY_BYTES:
+                    raise HTTPError(
+                        413,
+                        f"the keys of the rows take more than {format_bytes(MAX_KEY_BYTES)}; "
+                        "nothing was changed; upsert fewer rows at once",
+                    )
+                key_chunks.append(compact(column))
             rows += batch.num_rows
-            nbytes += size(columns)
-            if nbytes > MAX_KEY_BYTES:
-                raise HTTPError(
-                    413,
-                    f"the keys of {rows:,} rows take more than {format_bytes(MAX_KEY_BYTES)}; "
-                    "nothing was changed; upsert fewer rows at once",
-                )
             writer.write_batch(batch)
     if rows:
         _check_unique(keys, schema, [pa.chunked_array(one) for one in chunks])
 
 
-def _read_keys(keys: list[str], batch: pa.RecordBatch, start: int) -> list[pa.Array]:
-    """Return copies of the key columns; refuse nulls."""
-    columns = []
-    for key in keys:
-        row = find_null(batch.column(key))
-        if row is not None:
-            raise HTTPError(
-                400,
-                f"column {key!r:.200}, row {start + row}: a key must not be null; nothing was "
-                "changed; fill it, or leave the row out",
-            )
-        columns.append(compact(batch.column(key)))
-    return columns
+def _read_key(key: str, batch: pa.RecordBatch, start: int) -> pa.Array:
+    """Return a key column; refuse nulls."""
+    column = batch.column(key)
+    row = find_null(column)
+    if row is not None:
+        raise HTTPError(
+            400,
+            f"column {key!r:.200}, row {start + row}: a key must not be null; nothing was "
+            "changed; fill it, or leave the row out",
+        )
+    return column
 
 
 def _check_unique(

@@ -12,6 +12,7 @@ import socket
 import struct
 import time
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -166,6 +167,43 @@ def test_S04_hostile_streams_are_refused_in_bounded_memory(other, bounded):
                 True,
                 True,
             ), what
+
+
+UPSERT = (
+    "when_matched_update_all=true&when_not_matched_insert_all=true"
+    "&when_not_matched_by_source_delete=false"
+)
+
+
+def long_category(rows: int) -> pa.Array:
+    codes = pa.array([0] * rows, pa.int8())
+    return pa.DictionaryArray.from_arrays(codes, ["x" * 2**20])
+
+
+KEYS_THAT_GROW = {
+    "one value": (pa.table({"id": long_category(4000)}), "id", 400),
+    "one value and a number": (
+        pa.table({"id": long_category(4000), "n": range(4000)}),
+        "id&on=n",
+        200,
+    ),
+    "zeros": (pa.table({"id": pa.array(np.zeros(2**26 + 8, np.int64))}), "id", 413),
+}
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "status"), KEYS_THAT_GROW.values(), ids=KEYS_THAT_GROW
+)
+def test_keys_of_an_upsert_take_about_what_they_are_sent_as(
+    other, bounded, rows, keys, status
+):
+    assert other.create("t", rows[:0]).status_code == 200
+    path = f"/v1/table/t/merge_insert/?on={keys}&{UPSERT}"
+    body = stream(rows, compression="zstd")
+    with bounded(900):
+        answer = other.send("POST", path, body, content_type=ARROW)
+    assert answer.status_code == status
+    shutil.rmtree(other.root / "t.lance")
 
 
 def test_S15_nulls_without_a_type_are_counted_over_all_batches_and_columns(
