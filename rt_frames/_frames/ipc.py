@@ -23,8 +23,8 @@ from rt_frames._frames.batch_sizes import (
     WORK_BYTES,
 )
 from rt_frames._frames.compression import PROBE_BATCHES, Codec, CompressionPolicy
-from rt_frames._frames.keys import KeyCheck
 from rt_frames._frames.source import Slice, Source, nbytes, rows_within
+from rt_frames._frames.upsert_keys import KeyCheck
 from rt_frames._threads import parallel_map, prefetch
 
 MIME = "application/vnd.apache.arrow.stream"

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._schema.casts import family
-from rt_frames._schema.data_type import map_types, storage, value_type
+from rt_frames._schema.data_type import map_types, show_type, storage, value_type
 from rt_frames._schema.portable import to_portable
 from rt_frames.errors import UnsupportedTypeError
 
@@ -43,7 +43,7 @@ def table_type_error(
     have: pa.DataType, target: pa.DataType, path: str
 ) -> UnsupportedTypeError:
     """Make the error for a type that does not fit the table's."""
-    text = f"column {path!r} is {have}, but {target} in the table"
+    text = f"column {path!r} is {show_type(have)}, but {show_type(target)} in the table"
     return UnsupportedTypeError(f"{text}; give it that type first")
 
 
@@ -61,7 +61,10 @@ def batch_type_error(
 ) -> UnsupportedTypeError:
     """Make the error for a type that does not fit the first batch's."""
     later = origin or "a later batch"
-    text = f"column {path!r} is {have} in {later}, but {target} before it"
+    text = (
+        f"column {path!r} is {show_type(have)} in {later}, but {show_type(target)} "
+        "before it"
+    )
     common = _common_type(value_type(have), value_type(target))
     if "." in path or common is None:
         return UnsupportedTypeError(f"{text}; give both the same type")

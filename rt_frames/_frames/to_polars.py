@@ -10,7 +10,13 @@ from pyarrow import types
 
 from rt_frames._frames.convert import Converter, Layout
 from rt_frames._frames.refusals import Refusals
-from rt_frames._schema.data_type import fixed_size, iter_fields, map_types, storage
+from rt_frames._schema.data_type import (
+    fixed_size,
+    iter_fields,
+    map_types,
+    show_type,
+    storage,
+)
 from rt_frames._schema.polars_dtype import from_polars
 from rt_frames._text import one_line
 from rt_frames.errors import UnsupportedTypeError
@@ -128,7 +134,7 @@ def _check(column: pa.Table, field: pa.Field, first_row: int) -> None:
 
 
 def _refusal(field: pa.Field, reason: str = "") -> UnsupportedTypeError:
-    text = f"column {field.name!r}: Polars cannot hold Arrow's {field.type}{reason}"
+    text = f"column {field.name!r}: Polars cannot hold Arrow's {show_type(field.type)}{reason}"
     return UnsupportedTypeError(
         f"{text}; leave it out with columns=[…], or use to_arrow()"
     )

@@ -23,6 +23,7 @@ from rt_frames._schema.data_type import (
     iter_fields,
     list_kind,
     map_types,
+    show_type,
     storage,
 )
 from rt_frames._text import list_names, show_value
@@ -371,15 +372,15 @@ class _Comparison:
             return None
         has_extension = _is_extension(item) or _is_extension(new_item)
         if has_extension and not self.is_stored:
-            text = f"column {path!r}: the service cannot cast {before} to {after}"
+            text = f"column {path!r}: the service cannot cast {show_type(before)} to {show_type(after)}"
             raise AlterationError(f"{text}; keep its type, or create a new table")
         if types.is_null(before):
-            text = f"column {path!r} has no type before, so the service cannot cast it to {after}"
+            text = f"column {path!r} has no type before, so the service cannot cast it to {show_type(after)}"
             dtypes = {path.partition(".")[0]: "…"}
             raise AlterationError(f"{text}; create a new table with {dtypes=}")
         if types.is_null(after):
             raise AlterationError(
-                f"column {path!r} has no values after, so its type is unknown; cast it, for example to {before}, its type before"
+                f"column {path!r} has no values after, so its type is unknown; cast it, for example to {show_type(before)}, its type before"
             )
         return after
 

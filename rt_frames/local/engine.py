@@ -26,13 +26,15 @@ import lance.fragment
 import pyarrow as pa
 import pyarrow.types as is_
 
-from rt_frames._schema.data_type import contains
+from rt_frames._schema.data_type import contains, show_type
 from rt_frames._text import list_names, one_line
 from rt_frames._threads import prefetch
 from rt_frames.local.http_error import HTTPError
 
 # bytes per column; with larger pages, Lance copies the data first
 PAGE_BYTES = 2 * 2**20
+# of a batch that may be in memory besides the next one
+MAX_PREFETCHED_BYTES = 2**26
 # overwrites that are kept before the next one
 MAX_OVERWRITES = 9
 # an unreferenced file younger than this may belong to a write in progress
@@ -97,7 +99,7 @@ def feeding(
     causes: list[Exception] = []
 
     def watched_batches() -> Iterator[pa.RecordBatch]:
-        with contextlib.closing(prefetch(batches)) as prefetched:
+        with contextlib.closing(prefetch(batches, _is_small)) as prefetched:
             try:
                 for batch in prefetched:
                     counts.append(batch.num_rows)
@@ -112,6 +114,10 @@ def feeding(
         raise (causes[0] if causes else error) from None
     finally:
         pa.default_memory_pool().release_unused()
+
+
+def _is_small(batch: pa.RecordBatch) -> bool:
+    return int(batch.nbytes) < MAX_PREFETCHED_BYTES
 
 
 def advise_on_codes(schema: pa.Schema) -> str:
@@ -223,8 +229,8 @@ def check_fits(schema: pa.Schema, table: pa.Schema) -> None:
         elif types[name] != field.type:
             raise HTTPError(
                 400,
-                f"column {name!r} is {types[name]}, but {field.type} in the table; nothing was "
-                "changed; cast it first",
+                f"column {name!r} is {show_type(types[name])}, but {show_type(field.type)} "
+                "in the table; nothing was changed; cast it first",
             )
 
 

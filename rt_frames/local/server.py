@@ -341,6 +341,17 @@ class _Request(HTTPRequest):
             reader.deadline = None
             sock.settimeout(HEAD_SECONDS)
 
+    def read_request_line(self) -> bool:
+        """Refuse a request target such as ``http://[/``, for which cheroot 11 fails."""
+        try:
+            return bool(super().read_request_line())  # type: ignore[no-untyped-call]  # of cheroot
+        except ValueError:
+            self.simple_response(
+                "400 Bad Request",
+                "the request target is malformed; send a path such as /v1/tables",
+            )
+            return False
+
     def header_reader(self, rfile: Any, headers: dict[bytes, bytes]) -> None:
         """Read the headers strictly.
 
