@@ -257,6 +257,9 @@ def forget_versions(
             report = table.explain_cleanup_old_versions(
                 delete_unverified=True, include_files=True, **options
             )
+            # Lance follows links, and would remove the files of others
+            if _leads_outside(folder, report.candidate_files):
+                return
             table.cleanup_old_versions(**options)
             unused_since = time.time() - max(keep, IN_USE).total_seconds()
             _remove_unreferenced(folder, report.candidate_files, unused_since)
@@ -297,10 +300,23 @@ def _is_overwrite(table: Any, version: int) -> bool:
     return False
 
 
+def _leads_outside(folder: Path, files: list[Any]) -> bool:
+    """Return whether a file is behind a link that leads out of the table's folder."""
+    root = folder.resolve()
+    return not all(
+        _locate(folder, file).resolve().is_relative_to(root) for file in files
+    )
+
+
+def _locate(folder: Path, file: Any) -> Path:
+    path: str = file.path
+    return folder / path.rpartition(f"{folder.name}/")[2]
+
+
 def _remove_unreferenced(folder: Path, files: list[Any], before: float) -> None:
     """Remove files that killed processes left; Lance would keep them for a week."""
     for file in files:
-        path = folder / file.path.rpartition(f"{folder.name}/")[2]
+        path = _locate(folder, file)
         with contextlib.suppress(OSError):
             if file.unverified and path.stat().st_mtime < before:
                 path.unlink()
@@ -386,6 +402,12 @@ def _read_reason(text: str) -> tuple[str, str]:
 def is_conflict(error: BaseException) -> bool:
     """Return whether somebody else changed the table at the same time."""
     return isinstance(error, Conflict) or bool(_CONFLICT.search(str(error)))
+
+
+def is_damage(error: BaseException) -> bool:
+    """Return whether files of the table are at fault, not the disk or the memory."""
+    known = _find_known_failure(error, "", certain=False)
+    return known is None or bool(_NOT_FOUND.search(str(error)))
 
 
 def _find_known_failure(
