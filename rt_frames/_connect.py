@@ -99,8 +99,9 @@ def connect(
         The API the server speaks. "documented" has the endpoints in the service's
         documentation, which create and alter tables. "lancedb" has the endpoints of
         LanceDB's servers, which also describe, read, append to, replace and drop
-        tables. Defaults to ``RT_FRAMES_DIALECT``, else "documented". A folder supports
-        everything.
+        tables. Defaults to ``RT_FRAMES_DIALECT``, else "documented"; if neither is set,
+        a server that has no such endpoint is asked for the other API's list, for the
+        error's message. A folder supports everything.
     default : bool, default True
         Whether ``df.remote`` and the package's functions use this client.
 
@@ -151,7 +152,7 @@ def _make_service(
     allow_insecure: bool,
 ) -> Service:
     if dialect is None:
-        dialect = os.environ.get("RT_FRAMES_DIALECT") or "documented"
+        dialect = os.environ.get("RT_FRAMES_DIALECT") or None
     # also if it is not used: a folder has a dialect of its own
     parsed_dialect = parse_dialect(dialect)
     if isinstance(target, Path):
