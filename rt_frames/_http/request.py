@@ -32,6 +32,7 @@ _ACTIONS = {
 # the arguments of a `Message` after its text
 Hint = tuple[str, Mapping[str, Any]]
 Hints = Mapping[type[errors.RemoteError], Hint]
+NO_HINT: Hint = ("", {})
 NO_HINTS: Hints = {}
 
 
@@ -65,7 +66,7 @@ class Failure(NamedTuple):
     kind: type[errors.RemoteError]
     text: str
     facts: dict[str, Any]
-    hint: Hint = ("", {})
+    hint: Hint = NO_HINT
 
     @property
     def outcome_unknown(self) -> bool:
@@ -204,6 +205,8 @@ class Request:
         Called after each piece with the total bytes sent.
     replayable : bool
         Whether the body can be iterated again.
+    is_compressed : callable, optional
+        Returns whether what was iterated holds compressed Arrow buffers.
     query : dict, optional
         A query, whose response is read as `Rows`.
     multipart_step : str
@@ -226,6 +229,7 @@ class Request:
     nbytes: int | None = None
     on_sent: Callable[[int], None] | None = None
     replayable: bool = True
+    is_compressed: Callable[[], bool] | None = None
     query: Mapping[str, Any] | None = None
     multipart_step: Literal["", "empty", "part", "complete"] = ""
     max_timeout: float = math.inf

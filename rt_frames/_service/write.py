@@ -345,6 +345,7 @@ def _upload(
             nbytes=source.nbytes,
             on_sent=lambda sent: bar.update(sent, stream.rows),
             replayable=source.replayable,
+            is_compressed=lambda: stream.is_compressed,
         )
         result = _send(service, request, source, stream, options)
     if not result.created:
