@@ -265,7 +265,7 @@ def _add_rows(
         result = service.add_columns(
             name,
             added,
-            before=table.version,
+            before=table,
             exhausts_source=purpose.exhausts_source,
         )
         table = table._replace(version=result.value)
