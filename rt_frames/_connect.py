@@ -20,6 +20,7 @@ from rt_frames._http.arguments import (
     Key,
     Secret,
     hide_values,
+    parse_base_url,
     parse_options,
 )
 from rt_frames._http.dialects import parse_dialect
@@ -161,11 +162,11 @@ def _make_service(
                 "api_key: the embedded service of a folder needs no key; leave it out"
             )
         return FolderService(target, options)
+    target = parse_base_url(target, allow_insecure=allow_insecure)
     if api_key is None:
         api_key = Key(os.environ.get("RT_FRAMES_API_KEY"))
         if not api_key:
-            host = target.rpartition("@")[2]
-            text = f"no API key for {host:.100}"
+            text = f"no API key for {target:.100}"
             raise errors.NotConnectedError(
                 Message(text, "pass {}, or set RT_FRAMES_API_KEY", api_key="…")
             )
