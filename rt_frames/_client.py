@@ -91,7 +91,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         verify: bool | str | os.PathLike[str] = True,
         allow_insecure: bool = False,
-        dialect: DialectName | Dialect = "documented",
+        dialect: DialectName | Dialect | None = None,
     ) -> None:
         # before anything can raise, as a traceback may show the arguments
         api_key = Key(api_key)

@@ -256,8 +256,10 @@ def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
         raise ValueError(
             f"url: expected https://HOST or https://HOST:PORT, got {shown!r}"
         ) from None
-    if parts.scheme not in ("http", "https") or not parts.host:
+    if parts.scheme not in ("http", "https"):
         raise ValueError(f"url: expected https://HOST, got {shown!r}")
+    if not parts.host:
+        raise ValueError(f"url: {shown!r} has no host; expected https://HOST")
     is_plain = url.isascii() and url.isprintable() and not re.search(r"[ \\]", url)
     if not is_plain or (parts.auth, parts.query, parts.fragment) != (None, None, None):
         raise ValueError(

@@ -50,6 +50,8 @@ class Dialect(NamedTuple):
         Whether the engine behind the service is known to be Lance.
     part_bytes : int or None
         Maximum size of one part in bytes; None if one request may be of any size.
+    is_assumed : bool
+        Whether the caller named no dialect, so that a server may speak another one.
     """
 
     name: DialectName
@@ -75,6 +77,7 @@ class Dialect(NamedTuple):
     names: str = r"(?s:.*)"
     # hosted services refuse more than 100 MB; large parts mean few round trips
     part_bytes: int | None = 90_000_000
+    is_assumed: bool = False
 
     def path(self, operation: Operation | str, name: str) -> str:
         """Return the path of an operation on one table.
@@ -149,6 +152,8 @@ DIALECTS = {dialect.name: dialect for dialect in (DOCUMENTED, LANCEDB)}
 
 def parse_dialect(dialect: Any) -> Dialect:
     """Return a dialect by its name. A `Dialect` is returned as it is."""
+    if dialect is None:
+        return DOCUMENTED._replace(is_assumed=True)
     if isinstance(dialect, Dialect):
         return dialect
     if isinstance(dialect, str) and dialect in DIALECTS:

@@ -63,6 +63,9 @@ _BY_CODE = {
     # the table's state does not allow it
     19: errors.ConflictError,
 }
+_WITHOUT_CODEC = (
+    "if the server does not support compressed Arrow buffers, pass compression=None"
+)
 _ADVICE: dict[type[errors.RemoteError] | int, str] = {
     errors.AuthenticationError: "check that the API key belongs to this project",
     errors.TableNotFoundError: "check the name in rt.list_tables()",
@@ -232,11 +235,25 @@ def _explain_refusal(request: Request, upload: Upload, response: Response) -> Fa
         reason += f" (sent {_describe_amount(upload)})"
     elif kind is errors.RedirectError:
         reason = f"redirected to {_find_new_host(response)}"
-    failure = Failure(kind, f"could not {purpose.action}: {status}, {reason}", facts)
+    text = f"could not {purpose.action}: {status}, {reason}"
+    failure = Failure(kind, text, facts, _find_hint(request, response))
     advice = _advise(failure, request)
     if advice in reason:
         return failure
     return failure.with_advice(advice)
+
+
+def _find_hint(request: Request, response: Response) -> str:
+    """Return the cure if a server may not know compressed buffers.
+
+    An embedded service does, and says itself what it refuses.
+    """
+    is_embedded = "x-rt-frames" in response.headers
+    if response.status not in (400, 415) or is_embedded:
+        return ""
+    if request.is_compressed is None or not request.is_compressed():
+        return ""
+    return _WITHOUT_CODEC
 
 
 def _error_class(

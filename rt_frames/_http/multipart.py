@@ -156,6 +156,7 @@ class MultipartUpload:
             length=0,
             on_sent=None,
             replayable=True,
+            is_compressed=None,
             multipart_step="part",
         )
 

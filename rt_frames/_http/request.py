@@ -198,6 +198,8 @@ class Request:
         Called after each piece with the total bytes sent.
     replayable : bool
         Whether the body can be iterated again.
+    is_compressed : callable, optional
+        Returns whether what was iterated holds compressed Arrow buffers.
     query : dict, optional
         A query, whose response is read as `Rows`.
     multipart_step : str
@@ -220,6 +222,7 @@ class Request:
     nbytes: int | None = None
     on_sent: Callable[[int], None] | None = None
     replayable: bool = True
+    is_compressed: Callable[[], bool] | None = None
     query: Mapping[str, Any] | None = None
     multipart_step: Literal["", "empty", "part", "complete"] = ""
     max_timeout: float = math.inf

@@ -229,7 +229,12 @@ class Session:
         return None
 
     def _find_dialect(self) -> str | None:
-        """Return the dialect in which the server lists its tables, or None."""
+        """Return the dialect in which the server lists its tables, or None.
+
+        It is not looked for if the caller named one.
+        """
+        if not self._dialect.is_assumed:
+            return None
         with contextlib.suppress(Exception):
             for name, other in DIALECTS.items():
                 if name == self._dialect.name:

@@ -479,6 +479,8 @@ class _Gateway(Gateway_10):
     def start_response(self, status: str, headers: Any, exc_info: Any = None) -> Any:
         if not self._body.ended:
             self.req.close_connection = True
+        # how long cheroot keeps an idle connection, as `_Server` sets it
+        headers = [*headers, ("Keep-Alive", f"timeout={HEAD_SECONDS}")]
         return super().start_response(status, headers, exc_info)
 
     def respond(self) -> None:
