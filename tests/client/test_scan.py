@@ -338,8 +338,8 @@ def test_a_service_that_cannot_be_read_from_is_refused(server):
     assert server.requests == []
 
 
-def test_a_query_that_has_its_rows_hangs_up(server):
-    left = threading.Event()
+def sending(batches: int, left: threading.Event):
+    """Make a script that sends a batch of 2 MB again and again."""
     numbers = pa.record_batch({"n": range(2**17), "s": ["a"] * 2**17})
 
     def script(connection):
@@ -352,7 +352,7 @@ def test_a_query_that_has_its_rows_hangs_up(server):
         sink = connection.sock.makefile("wb")
         try:
             with pa.ipc.new_stream(sink, numbers.schema) as writer:
-                for _ in range(500):
+                for _ in range(batches):
                     writer.write_batch(numbers)
         except OSError:
             left.set()
@@ -360,7 +360,23 @@ def test_a_query_that_has_its_rows_hangs_up(server):
         with contextlib.suppress(OSError):
             sink.close()
 
-    server.script = script
+    return script
+
+
+def test_a_table_is_written_to_a_file_a_few_batches_at_a_time(server, tmp_path):
+    """Of three hundred megabytes, only a few are in memory."""
+    server.script = sending(200, threading.Event())
+    scan = connected(server, dialect="lancedb").table("t").scan()
+    file = tmp_path / "t.parquet"
+    with in_bounds(seconds=60, mib=200):
+        scan.sink_parquet(file)
+    assert pl.scan_parquet(file).select(pl.len()).collect().item() == 200 * 2**17
+    file.unlink()
+
+
+def test_a_query_that_has_its_rows_hangs_up(server):
+    left = threading.Event()
+    server.script = sending(500, left)
     scan = connected(server, dialect="lancedb", timeout=20).table("t").scan()
     query = scan.filter(pl.col("n") % 2 == 0).head(3)
     assert query.collect(engine="streaming")["n"].to_list() == [0, 2, 4]
