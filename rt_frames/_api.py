@@ -15,7 +15,7 @@ from rt_frames import errors
 from rt_frames._client import (
     Client,
     RemoteTable,
-    alter_by_kind,
+    alter_one_by_one,
     check_plan,
     forget_schema,
     rewrite_columns,
@@ -23,7 +23,7 @@ from rt_frames._client import (
 )
 from rt_frames._connect import connect, disconnect, resolve
 from rt_frames._display import hide_traceback
-from rt_frames._frames.any_frame import arrow_schemas, sent_schema
+from rt_frames._frames.any_frame import arrow_schemas, sent_schema, type_reader
 from rt_frames._names import check_order
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.any_dtype import data_type
@@ -353,7 +353,8 @@ def plan_alterations(
         the table itself if the service can describe it. No rows are read; a source that
         can be read only once, such as a generator or reader, is refused. ``before`` can
         also be the path (`os.PathLike`) of a file with the bytes of
-        `pyarrow.Schema.serialize`.
+        `pyarrow.Schema.serialize`. A stored type that Polars reads as another one, such
+        as ``time64[us]``, is not changed by a Polars frame that has it so.
     rename : dict of str to str, optional
         Renamed columns, by their paths in ``before``, such as ``"outer.inner"`` inside
         a struct. Columns are compared by name, so two columns of the same type that
@@ -403,6 +404,7 @@ def plan_alterations(
         stored.append("after")
     before = _known_schema("before", before)
     after = _known_schema("after", after)
+    is_stored = "before" in stored
     are_schemas = isinstance(before, pa.Schema) and isinstance(after, pa.Schema)
     schemas = arrow_schemas(
         before,
@@ -418,11 +420,13 @@ def plan_alterations(
         nullable=nullable,
         add_columns=add_columns,
         drop_columns=drop_columns,
-        stored="before" in stored,
         # other services may describe only the storage of extension types
         shows_extensions=table is not None
         and "extensions" in service_of(table.client).can,
+        stored=is_stored,
         compare_nullability=are_schemas,
+        read_type=type_reader(after) if is_stored else None,
+        cast=dtypes or (),
     )
 
 
@@ -485,11 +489,12 @@ def alter_table(
         columns that the service describes.
     rename, nullable, add_columns, drop_columns : optional
         As in `plan_alterations`. Changes, added and dropped columns are one request
-        each, in this order. If one of them fails, the error lists the changes made
-        before it, and the same call makes the others.
+        each, in this order; changes are two if the engine of a folder or of LanceDB's
+        servers needs two. If one of them fails, the error lists the changes made before
+        it, and the same call makes the others.
     lossy : bool, default False
         Whether casts may change stored values: round, truncate or shift them, or make
-        them infinite.
+        them infinite. A service whose engine is unknown is sent any cast with it.
     rewrite : bool, default False
         Whether to read all rows, cast them exactly and replace the table in one commit.
         This allows casts that the engine refuses, and lossy casts: a value that does
@@ -511,8 +516,8 @@ def alter_table(
     ------
     AlterationError
         If the schemas do not match, the table has neither the old nor the new columns,
-        the engine refuses a cast, or stored values may change without ``lossy=True``;
-        nothing was sent.
+        the engine of a folder or of LanceDB's servers refuses a cast, or stored values
+        may change without ``lossy=True``; nothing was sent.
     ValueError
         If ``before`` is omitted and the service cannot describe tables.
     RemoteError
@@ -570,7 +575,7 @@ def _alter_table(
         altered = rewrite_columns(table, changes)
     else:
         check_plan(table, changes, lossy=lossy)
-        altered = alter_by_kind(table, changes)
+        altered = alter_one_by_one(table, changes)
     if isinstance(before, RemoteTable):
         forget_schema(before)
     return altered
@@ -632,9 +637,11 @@ def alter_columns(
     ValueError
         If ``alterations`` is an empty list, or one of them changes nothing or is
         malformed.
+    AlterationError
+        If the engine of a folder or of LanceDB's servers refuses a cast; nothing was
+        sent. `alter_table` has ``rewrite=True`` for it.
     BadRequest
-        If the service refuses a change; nothing was changed. The embedded service names
-        the column and both types.
+        If the service refuses a change; nothing was changed.
     TableNotFoundError
         If the table does not exist.
     RemoteError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import math
 import operator
@@ -24,24 +23,21 @@ from rt_frames._http.rows import Rows
 from rt_frames._names import RESERVED, DialectName, check_order, did_you_mean
 from rt_frames._protocol.calls import query
 from rt_frames._protocol.operations import (
-    ADD_COLUMNS,
-    ALTER,
-    DROP_COLUMNS,
     QUERY,
     Dialect,
     parse_dialect,
 )
-from rt_frames._protocol.responses import Description, parse_version
+from rt_frames._protocol.responses import Description
 from rt_frames._schema.alterations import (
     Alteration,
     AlterationPlan,
     as_plan,
-    by_kind,
     check_values_kept,
     describe_changes,
 )
 from rt_frames._schema.data_type import is_list, iter_fields
-from rt_frames._service.rewrite import offer_rewrite, rewrite
+from rt_frames._service import alter
+from rt_frames._service.rewrite import rewrite
 from rt_frames._service.service import Service
 from rt_frames._service.write import IfExists, WriteOptions, parse_keys, write
 from rt_frames._text import count, format_bytes, list_some, show_value
@@ -53,7 +49,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rt_frames._frames.frame_types import Frame
-    from rt_frames._protocol.calls import Cures, Result
 
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
 
@@ -102,7 +97,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         verify: bool | str | os.PathLike[str] = True,
         allow_insecure: bool = False,
-        dialect: DialectName | Dialect = "documented",
+        dialect: DialectName | Dialect | None = None,
     ) -> None:
         # before anything can raise, as a traceback may show the arguments
         api_key = Key(api_key)
@@ -270,11 +265,17 @@ class Client:
         >>> client.alter_columns("readings", alteration).version
         2
         """
-        plan = as_plan(alterations)
+        return self._alter(name, as_plan(alterations), None)
+
+    def _alter(self, name: str, plan: AlterationPlan, since: int | None) -> RemoteTable:
+        """Send a plan of one request to a table that is at least of a version."""
         if not plan:
             return replace(self.table(name), _changed=plan)
+        with errors.about(name):
+            plan = alter.with_types(self._service, name, plan, since)
+            alter.check_engine(self._service, name, plan)
         start = time.monotonic()
-        result = self._send_plan(name, plan)
+        result = alter.send(self._service, name, plan)
         milliseconds = 1000 * (time.monotonic() - start)
         log.info("altered table %s, %.0f ms, %s", name, milliseconds, result.request_id)
         return RemoteTable(
@@ -284,23 +285,6 @@ class Client:
             created=False,
             request_id=result.request_id,
             _changed=plan,
-        )
-
-    def _send_plan(self, name: str, plan: AlterationPlan) -> Result:
-        """Send a plan of one kind: it adds, drops or changes columns."""
-        if len(plan.added):
-            return self._service.add_columns(name, plan.added)
-        if plan.dropped:
-            return self._service.drop_columns(name, plan.dropped)
-        cures: Cures = {}
-        if len(plan.requests()) > 1:
-            advice = (
-                "rt.AlterationPlan(…).requests() splits it in two; send each with "
-                f"rt.alter_columns({name!r}, …)"
-            )
-            cures = {errors.BadRequest: advice}
-        return self._service.send_json(
-            ALTER, name, plan.to_json(), parse_version, cures=cures
         )
 
 
@@ -887,7 +871,8 @@ class RemoteTable:
             object.__setattr__(unchanged, "_since", self._since)
             return unchanged
         try:
-            return self.client.alter_columns(self.name, plan)
+            # as `Client.alter_columns`
+            return self.client._alter(self.name, plan, self._since)  # noqa: SLF001
         finally:
             # also after an error: the outcome may be unknown
             forget_schema(self)
@@ -932,8 +917,11 @@ class RemoteTable:
 
         Raises
         ------
+        AlterationError
+            If the engine of a folder or of LanceDB's servers refuses the cast; nothing
+            was sent. `alter_table` has ``rewrite=True`` for it.
         BadRequest
-            If the service does not support the cast; nothing was changed.
+            If another service refuses the cast; nothing was changed.
 
         Examples
         --------
@@ -995,19 +983,14 @@ def rewrite_columns(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
 
 def check_can_alter(table: RemoteTable, plan: AlterationPlan) -> None:
     """Raise ValueError if the service has no endpoints to add or drop columns."""
-    dialect = service_of(table.client).dialect
-    if len(plan.added):
-        dialect.path(ADD_COLUMNS, table.name)
-    if plan.dropped:
-        dialect.path(DROP_COLUMNS, table.name)
+    alter.requests(service_of(table.client), plan)
 
 
-def alter_by_kind(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
-    """Change, add and drop columns, in this order, with one request each."""
-    check_can_alter(table, plan)
+def alter_one_by_one(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
+    """Change, add and drop columns, in this order, with a request for each step."""
     done: list[str] = []
     altered = table.alter_columns(AlterationPlan())
-    for part in by_kind(plan):
+    for part in alter.requests(service_of(table.client), plan):
         try:
             altered = table.alter_columns(part)
         except BaseException as error:
@@ -1023,8 +1006,9 @@ def alter_by_kind(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
 
 def check_plan(table: RemoteTable, plan: AlterationPlan, *, lossy: bool) -> None:
     """Raise an error with a cure for casts that are refused or may change values."""
-    instead = functools.partial(offer_rewrite, service_of(table.client), table.name)
-    check_values_kept(plan, lossy=lossy, instead=instead)
+    alter.check_engine(service_of(table.client), table.name, plan)
+    if not lossy:
+        check_values_kept(plan)
 
 
 def _items(option: str, by_path: Mapping[str, T]) -> Iterable[tuple[str, T]]:

@@ -20,6 +20,7 @@ from rt_frames._http.arguments import (
     Key,
     Secret,
     hide_values,
+    parse_base_url,
     parse_options,
 )
 from rt_frames._protocol.operations import parse_dialect
@@ -99,8 +100,9 @@ def connect(
         The API the server speaks. "documented" has the endpoints in the service's
         documentation, which create and alter tables. "lancedb" has the endpoints of
         LanceDB's servers, which also describe, read, append to, replace and drop
-        tables. Defaults to ``RT_FRAMES_DIALECT``, else "documented". A folder supports
-        everything.
+        tables. Defaults to ``RT_FRAMES_DIALECT``, else "documented"; if neither is set,
+        a server that has no such endpoint is asked for the other API's list, for the
+        error's message. A folder supports everything.
     default : bool, default True
         Whether ``df.remote`` and the package's functions use this client.
 
@@ -151,7 +153,7 @@ def _make_service(
     allow_insecure: bool,
 ) -> Service:
     if dialect is None:
-        dialect = os.environ.get("RT_FRAMES_DIALECT") or "documented"
+        dialect = os.environ.get("RT_FRAMES_DIALECT") or None
     # also if it is not used: a folder has a dialect of its own
     parsed_dialect = parse_dialect(dialect)
     if isinstance(target, Path):
@@ -160,6 +162,7 @@ def _make_service(
                 "api_key: the embedded service of a folder needs no key; leave it out"
             )
         return FolderService(target, options)
+    target = parse_base_url(target, allow_insecure=allow_insecure)
     if api_key is None:
         api_key = Key(os.environ.get("RT_FRAMES_API_KEY"))
         if not api_key:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
@@ -201,10 +202,21 @@ def check_table_name(name: Any) -> None:
         if decoded in ("", ".", ".."):
             raise ValueError("name: must not be empty, '.' or '..', also written %2E")
         if "/" in decoded or "\\" in decoded:
-            raise ValueError(
-                r"name: must not contain / or \, also written %2F or %5C; use _ or . instead"
-            )
+            raise ValueError(_refuse_slash(unquote(name)))
     if has_control_characters(name):
         raise ValueError("name: must not contain control characters or lone surrogates")
     if len(name.encode()) > 255:
         raise ValueError("name: must have at most 255 bytes in UTF-8; shorten it")
+
+
+def _refuse_slash(name: str) -> str:
+    """Return the message for a name with slashes, which may be the path of a table."""
+    folder, _, last = name.replace("\\", "/").rpartition("/")
+    table = last.removesuffix(".lance")
+    is_path = re.match(r"(\.{0,2}|~.*|[A-Za-z]:)(/|$)", folder) is not None
+    if not is_path or table in ("", ".", ".."):
+        return r"name: must not contain / or \, also written %2F or %5C; use _ or . instead"
+    return (
+        f"name: expected a name, not a path; pass {show_value(table)} alone, and name "
+        f"the folder in rt.connect({show_value(folder or '/')})"
+    )

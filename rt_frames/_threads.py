@@ -158,8 +158,12 @@ def allow_interrupts() -> None:
         signal.siginterrupt(signal.SIGINT, True)
 
 
-def prefetch(source: Iterator[T]) -> Generator[T]:
+def prefetch(
+    source: Iterator[T], is_small: Callable[[T], bool] = lambda _: True
+) -> Generator[T]:
     """Yield the items of an iterator, read one step ahead on a thread.
+
+    The item after one that is not small is read once that one was used.
 
     That thread also closes the iterator, whose exceptions propagate. After a
     KeyboardInterrupt, nobody waits for the running step, which may end late.
@@ -168,9 +172,13 @@ def prefetch(source: Iterator[T]) -> Generator[T]:
         try:
             reply = worker.submit(next, source, _END)
             while (item := result(reply)) is not _END:
-                reply = worker.submit(next, source, _END)
+                runs_ahead = is_small(item)
+                if runs_ahead:
+                    reply = worker.submit(next, source, _END)
                 yield item
                 del item
+                if not runs_ahead:
+                    reply = worker.submit(next, source, _END)
         finally:
             worker.submit(getattr(source, "close", lambda: None))
 

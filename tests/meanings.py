@@ -48,6 +48,8 @@ STATUSES = [
 ]
 BODIES: dict[str, tuple[int, Any]] = {
     "400 already exists": (400, {"error": "Table 't' already exists"}),
+    "400 compressed": (400, {"error": "MESSAGE"}),
+    "415 compressed": (415, {"error": "MESSAGE"}),
     "404 conversions": (404, {"error": "no table 'conversions'"}),
     "404 version": (404, {"error": "version 3 does not exist"}),
     "404 code 4": (404, {"error": "no table", "code": 4}),
@@ -98,7 +100,13 @@ def failure_of(operation: str, step: str, ending: str) -> Failure:
     """Return what the package makes of an ending."""
     asked = OPERATIONS[operation]
     table = None if operation == "list" else "t"
-    request = Request(Purpose(asked, table), "/", lambda _: None, step=step)  # type: ignore[arg-type]
+    request = Request(
+        Purpose(asked, table),
+        "/",
+        lambda _: None,
+        is_compressed=lambda: "compressed" in ending,
+        step=step,  # type: ignore[arg-type]
+    )
     sent = 50 if ending in ("partly sent", "early") else 100
     how = ending if ending in HOW else "answered"
     response = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import json
 import operator
 import os
 import re
@@ -12,17 +13,21 @@ import socket
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import lance
 import numpydoc.validate
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+from polars.testing import assert_frame_equal
 
 import rt_frames as rt
 from rt_frames.local import LocalService
-from tests.support.servers import KEY
+from tests.support.hosted import Hosted, serving
+from tests.support.servers import KEY, Request, documented
 
 ROOT = Path(rt.__file__).parent
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -39,9 +44,23 @@ def blocks(kind: str) -> str:
     return "\n".join(re.findall(rf"```{kind}\n(.*?)```", README, re.DOTALL))
 
 
-EXAMPLE = doctest.DocTestParser().get_examples(
-    blocks("pycon").replace("\n\n", "\n<BLANKLINE>\n")
-)
+def statements(kind: str) -> list[doctest.Example]:
+    text = blocks(kind).replace("\n\n", "\n<BLANKLINE>\n")
+    return doctest.DocTestParser().get_examples(text)
+
+
+def run(examples: list[doctest.Example], names: dict[str, object]) -> Iterator[str]:
+    """Run statements of the README, which are ours; yield what each one prints."""
+    for example in examples:
+        if not example.want:
+            exec(example.source, names)
+            continue
+        yield f"{eval(example.source, names)!r}\n"
+
+
+def printed(examples: list[doctest.Example]) -> list[str]:
+    wanted = [example.want.replace("<BLANKLINE>", "") for example in examples]
+    return [want for want in wanted if want]
 
 
 def _alike(said: str) -> str:
@@ -57,15 +76,12 @@ def test_the_readme_prints_what_stands_there_and_runs_from_top_to_bottom_and_aga
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
         names: dict[str, object] = {"__name__": "__main__"}
-        for example in EXAMPLE:
-            # the README is ours
-            found = (
-                eval(example.source, names)
-                if example.want
-                else exec(example.source, names)
-            )
-            said = f"{found!r}\n" if example.want else ""
-            assert _alike(said) == _alike(example.want.replace("<BLANKLINE>", ""))
+        # the first example sends nothing here, and makes the frames
+        defined = [example for example in statements("pycon") if not example.want]
+        assert list(run(defined, names)) == []
+        example = statements("pycon folder")
+        for found, wanted in zip(run(example, names), printed(example), strict=True):
+            assert _alike(found) == _alike(wanted)
         # the README is ours
         exec(compile(blocks("python"), "README.md", "exec"), names)
         assert names["deleted"] == 1
@@ -89,6 +105,65 @@ def test_the_readme_prints_what_stands_there_and_runs_from_top_to_bottom_and_aga
     prices = lance.dataset("tables/prices.lance").to_table()
     assert prices.to_pylist() == [{"id": 1, "price": 2.5}]
     assert pl.read_parquet("flights.parquet").height == 11_988
+
+
+FIRST = pl.DataFrame({"region": ["north", "south"], "sold": [3, 4]})
+AFTER = FIRST.rename({"sold": "units"}).cast({"units": pl.Int32})
+ALTERATIONS = {
+    "alterations": [{"path": "sold", "rename": "units", "data_type": {"type": "int32"}}]
+}
+
+
+def assert_sent(requests: list[Request]) -> None:
+    """Check the bodies of the first example's two requests, and their key."""
+    created, altered = requests
+    assert pl.DataFrame(pa.ipc.open_stream(created.body)).equals(FIRST)
+    assert json.loads(altered.body) == ALTERATIONS
+    assert {request.headers["x-api-key"] for request in requests} == {KEY}
+
+
+def test_the_readmes_first_example_prints_what_stands_there_on_a_hosted_service(
+    server, monkeypatch
+):
+    server.script = documented
+    monkeypatch.setenv("RT_FRAMES_URL", server.url)
+    monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
+    found = "".join(run(statements("pycon"), {}))
+    assert "RT_FRAMES_URL=https://words-x1.us-east-1.example.com" in README
+    wanted = "".join(printed(statements("pycon")))
+    wanted = wanted.replace("https://words-x1.us-east-1.example.com", server.url)
+    assert _alike(found) == _alike(wanted)
+    assert [request.route for request in server.requests] == [
+        "POST /v1/tables/sales",
+        "POST /v1/table/sales/alter_columns",
+    ]
+    assert_sent(server.requests)
+
+
+def test_the_readmes_first_example_runs_on_a_server_of_lancedbs(monkeypatch):
+    hosted = Hosted()
+    with serving(hosted) as server:
+        monkeypatch.setenv("RT_FRAMES_URL", server.url)
+        monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
+        monkeypatch.setenv("RT_FRAMES_DIALECT", "lancedb")
+        assert len(list(run(statements("pycon"), {}))) == 2
+        changes = [
+            request for request in server.posts if "describe" not in request.path
+        ]
+    assert [request.route for request in changes] == [
+        "POST /v1/table/sales/create/?mode=create",
+        "POST /v1/table/sales/alter_columns/",
+    ]
+    assert_sent(changes)
+    assert_frame_equal(pl.DataFrame(hosted.tables["sales"].rows), AFTER)
+
+
+def test_the_readmes_first_example_runs_on_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RT_FRAMES_URL", "./tables")
+    assert len(list(run(statements("pycon"), {}))) == 2
+    stored = lance.dataset("tables/sales.lance").to_table()
+    assert_frame_equal(pl.DataFrame(stored), AFTER)
 
 
 def test_the_readmes_fixture_gives_each_test_a_service_of_its_own(tmp_path):

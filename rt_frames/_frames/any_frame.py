@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,16 @@ from rt_frames._frames import from_arrow
 from rt_frames._frames.append import match_columns
 from rt_frames._frames.convert import portable_layout
 from rt_frames._frames.from_dask import Partition, partitions
-from rt_frames._frames.keys import check_key_names, check_key_types
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, OpenOptions, Source
+from rt_frames._frames.upsert_keys import check_key_names, check_key_types
 from rt_frames._names import CleanLabels, check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._schema.portable import to_portable
 from rt_frames._text import list_names, one_line, show_value
 from rt_frames.errors import UnsupportedTypeError
+
+_POLARS = ("DataFrame", "LazyFrame", "Schema")
 
 
 def is_a(data: Any, module: str, name: str) -> bool:
@@ -184,6 +186,15 @@ def _arrow_schema(
     for old, new in zip(schema, portable, strict=True):
         fields.append(old if old.name in refusals else new)
     return pa.schema(fields)
+
+
+def type_reader(data: Any) -> Callable[[pa.DataType], pa.DataType | None] | None:
+    """Return how data's library reads a stored type, or None if it keeps all types."""
+    if not any(is_a(data, "polars", name) for name in _POLARS):
+        return None
+    from rt_frames._frames.to_polars import read_type
+
+    return read_type
 
 
 def _library(data: Any) -> Any:

@@ -40,6 +40,7 @@ from rt_frames._schema.data_type import (
     is_list,
     list_kind,
     map_types,
+    show_type,
     storage,
     to_data_type,
 )
@@ -178,7 +179,7 @@ def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
     for child in children:
         _check_type(child.type, column, join_path(path, child.name))
     if has_variable_items(arrow):
-        text = f"column {path!r} is {arrow!s:.200}; the items of fixed-size lists must be numbers, booleans, times or bytes of a fixed size"
+        text = f"column {path!r} is {show_type(arrow)}; the items of fixed-size lists must be numbers, booleans, times or bytes of a fixed size"
         raise _unsuitable(text, "cast it to lists of variable size", "pass", column)
 
 
@@ -591,23 +592,23 @@ class _NoCast(ValueError):
 
 
 def _no_cast(have: pa.DataType, target: pa.DataType, path: str) -> ValueError:
-    text = f"{path} is {to_portable(have)}, not {target}"
+    text = f"{path} is {show_type(to_portable(have))}, not {show_type(target)}"
     return ValueError(text) if "." in path else _NoCast(text)
 
 
 def _describe_failure(array: pa.Array, target: pa.DataType, reason: Exception) -> str:
     """Say why an array, or its only row, cannot be cast, and what to do."""
     have = to_portable(array.type)
-    subject = str(have)
+    subject = show_type(have)
     value = ""
     if len(array) == 1 and not types.is_nested(have):
         value = _show_only_value(array)
     if value:
-        subject = f"{value} ({have})"
+        subject = f"{value} ({subject})"
     if isinstance(reason, pa.ArrowNotImplementedError | _NoCast):
-        return f"{subject} cannot be cast to {target}; choose another type"
+        return f"{subject} cannot be cast to {show_type(target)}; choose another type"
     if isinstance(reason, RefusedCast):
-        return f"{subject} cannot be cast to {target}: {reason}"
+        return f"{subject} cannot be cast to {show_type(target)}: {reason}"
     why = str(reason)[:300]
     if isinstance(reason, InexactCast):
         why = ""
@@ -616,7 +617,7 @@ def _describe_failure(array: pa.Array, target: pa.DataType, reason: Exception) -
         why = why.partition(f" as a scalar of type {target}: ")[2].rstrip(".")
     detail = f" ({why})" if why else ""
     return (
-        f"{subject} cannot be stored exactly as {target}{detail}; "
+        f"{subject} cannot be stored exactly as {show_type(target)}{detail}; "
         "correct the value or choose another type"
     )
 

@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from rt_frames._schema.casts import family
+from rt_frames._schema.data_type import show_type
 from rt_frames._text import shorten
 from rt_frames.errors import UnsupportedTypeError
 
@@ -153,7 +154,9 @@ def _check_same(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:
         first = _call("index", [same], pc.IndexOptions(pa.scalar(False))).as_py()
         # not as_py(): Python has no year beyond 9999
         shown = array.slice(first, 1).to_string(skip_new_lines=True)[1:-1]
-        raise InexactCast(f"{shorten(shown, 80)} cannot be stored exactly as {target}")
+        raise InexactCast(
+            f"{shorten(shown, 80)} cannot be stored exactly as {show_type(target)}"
+        )
 
 
 def _is_same(array: pa.Array, cast: pa.Array, *, may_round: bool = True) -> pa.Array:

@@ -144,7 +144,8 @@ def _names_and_levels(
 def _level_labels(frame: pd.DataFrame) -> list[Any]:
     """Return the labels of index levels, those without a name as pandas resets them."""
     labels = frame.index.names
-    if len(labels) == 1 and labels[0] is None and "index" not in frame.columns:
+    is_multi = isinstance(frame.index, pd.MultiIndex)
+    if not is_multi and labels[0] is None and "index" not in frame.columns:
         return ["index"]
     return [
         f"level_{number}" if label is None else label

@@ -18,12 +18,13 @@ from rt_frames._frames.source import Chunk, OpenOptions, Source
 from rt_frames._names import CleanLabels
 from rt_frames._schema.data_type import contains
 from rt_frames._schema.polars_dtype import from_polars
+from rt_frames._schema.portable import unsupported
 from rt_frames._threads import Worker, result
 from rt_frames.errors import UnsupportedTypeError
 
-# before 1.43, Polars exports sliced structs at an offset that their fields lack; its
-# IPC writer is correct
-_MISPLACES_STRUCTS = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
+# before 1.43, Polars exports sliced structs and arrays at an offset that the values
+# inside them lack; its IPC writer is correct
+_MISPLACES_SLICES = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
 
 
 def open_frame(
@@ -32,7 +33,7 @@ def open_frame(
     """Open a frame in memory, or a query, which runs again for each reading."""
     frame = _cleaned(frame, options.clean)
     if isinstance(frame, pl.LazyFrame):
-        schema = pa.schema(_types(frame.collect_schema(), refusals))
+        schema = pa.schema(_query_types(frame, refusals))
         return Source(schema, lambda: _run(frame), zero_copy=False)
     # frame.schema is slower
     dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
@@ -55,7 +56,9 @@ def arrow_schema(
 ) -> pa.Schema:
     """Return the schema, without reading rows."""
     frame = _cleaned(frame, options.clean)
-    return pa.schema(_types(frame.collect_schema(), refusals))
+    if isinstance(frame, pl.LazyFrame):
+        return pa.schema(_query_types(frame, refusals))
+    return pa.schema(_types(frame.schema, refusals))
 
 
 def _cleaned(
@@ -85,6 +88,16 @@ def _types(
     return types_by_name
 
 
+def _query_types(query: pl.LazyFrame, refusals: Refusals) -> dict[str, pa.DataType]:
+    schema = query.collect_schema()
+    for name, dtype in schema.items():
+        # `scan` gives this dtype to columns that Polars cannot hold
+        if isinstance(dtype, pl.Object):
+            advice = "if it is of a table's scan(), send the table's to_arrow()"
+            refusals.setdefault(name, unsupported(name, "Polars' Object", advice))
+    return _types(schema, refusals)
+
+
 def _chunk(frame: pl.DataFrame) -> Chunk:
     def make_batches(
         start: int, length: int, columns: list[str] | None
@@ -99,14 +112,14 @@ def _chunk(frame: pl.DataFrame) -> Chunk:
 
 def _export(frame: pl.DataFrame) -> pa.RecordBatchReader:
     reader = pa.RecordBatchReader.from_stream(frame)
-    if _MISPLACES_STRUCTS and _has_structs(reader.schema):
+    if _MISPLACES_SLICES and any(map(_has_slices_inside, reader.schema.types)):
         written = frame.write_ipc_stream(None, compat_level=pl.CompatLevel.newest())
         return pa.ipc.open_stream(written.getbuffer())
     return reader
 
 
-def _has_structs(schema: pa.Schema) -> bool:
-    return any(contains(arrow, types.is_struct) for arrow in schema.types)
+def _has_slices_inside(arrow: pa.DataType) -> bool:
+    return contains(arrow, lambda t: types.is_struct(t) or types.is_fixed_size_list(t))
 
 
 def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:

@@ -23,8 +23,8 @@ from rt_frames._frames.batch_sizes import (
     WORK_BYTES,
 )
 from rt_frames._frames.compression import PROBE_BATCHES, Codec, CompressionPolicy
-from rt_frames._frames.keys import KeyCheck
 from rt_frames._frames.source import Slice, Source, nbytes, rows_within
+from rt_frames._frames.upsert_keys import KeyCheck
 from rt_frames._threads import parallel_map, prefetch
 
 MAX_THREADS = 8
@@ -57,12 +57,15 @@ class IPCStream:
         compression.
     rows : int
         Rows of the messages that were yielded so far.
+    is_compressed : bool
+        Whether buffers of these messages are compressed.
     """
 
     def __init__(self, source: Source, policy: CompressionPolicy) -> None:
         self._source = source
         self._policy = policy
         self.rows = 0
+        self.is_compressed = False
         self.length: int | None = None
         # the limit of one part of a multipart write
         self._max_bytes: int | None = None
@@ -114,6 +117,7 @@ class IPCStream:
     def _messages_in_time(self) -> Generator[tuple[bool, Buffers]]:
         """Yield messages and whether each begins a part, and record their times."""
         self.rows = 0
+        self.is_compressed = False
         policy = self._policy
         if self._counted is None:
             messages = self._messages()
@@ -131,6 +135,7 @@ class IPCStream:
                 size = message.nbytes() if policy.adapts else 0
                 uncompressed = message.uncompressed or size
                 self.rows += message.rows
+                self.is_compressed |= codec is not None
                 del message
                 yield begins, buffers
                 del buffers

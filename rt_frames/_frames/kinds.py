@@ -9,11 +9,13 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._schema.casts import family
-from rt_frames._schema.data_type import map_types, storage, value_type
+from rt_frames._schema.data_type import map_types, show_type, storage, value_type
 from rt_frames._schema.portable import to_portable
 from rt_frames.errors import UnsupportedTypeError
 
 _NUMBERS = {"integers", "floats", "decimals"}
+# bits of an integer → decimal digits of the largest
+_INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
 class Code(str):
@@ -41,7 +43,7 @@ def table_type_error(
     have: pa.DataType, target: pa.DataType, path: str
 ) -> UnsupportedTypeError:
     """Make the error for a type that does not fit the table's."""
-    text = f"column {path!r} is {have}, but {target} in the table"
+    text = f"column {path!r} is {show_type(have)}, but {show_type(target)} in the table"
     return UnsupportedTypeError(f"{text}; give it that type first")
 
 
@@ -59,9 +61,12 @@ def batch_type_error(
 ) -> UnsupportedTypeError:
     """Make the error for a type that does not fit the first batch's."""
     later = origin or "a later batch"
-    text = f"column {path!r} is {have} in {later}, but {target} before it"
-    common = _common_type(have, target)
-    if "." in path or common is None or types.is_nested(common):
+    text = (
+        f"column {path!r} is {show_type(have)} in {later}, but {show_type(target)} "
+        "before it"
+    )
+    common = _common_type(value_type(have), value_type(target))
+    if "." in path or common is None:
         return UnsupportedTypeError(f"{text}; give both the same type")
     dtypes = {path: _spell(common)}
     return UnsupportedTypeError(f"{text}; cast it, or pass {dtypes=}")
@@ -100,12 +105,31 @@ def _is_text(arrow: pa.DataType) -> bool:
 
 def _common_type(have: pa.DataType, target: pa.DataType) -> pa.DataType | None:
     """Return a type that holds the values of both, or None."""
+    pair = [have, target]
+    families = {family(have), family(target)}
+    if any(map(types.is_nested, pair)):
+        return None
+    if "durations" in families and len(families) > 1:
+        # as text, they would lose their unit
+        return None
+    if families == {"floats", "decimals"}:
+        return pa.float64()
+    is_signed = any(map(types.is_signed_integer, pair))
+    if "decimals" in families or (pa.uint64() in pair and is_signed):
+        # Arrow makes int64 of uint64, and counts too few digits of integers
+        pair = list(map(_as_decimal, pair))
     try:
-        schemas = [pa.schema({"c": arrow}) for arrow in (have, target)]
+        schemas = [pa.schema({"c": arrow}) for arrow in pair]
         unified = pa.unify_schemas(schemas, promote_options="permissive")
         return unified.field(0).type
     except pa.ArrowException:
         return None
+
+
+def _as_decimal(arrow: pa.DataType) -> pa.DataType:
+    if types.is_integer(arrow):
+        return pa.decimal128(_INTEGER_DIGITS[arrow.bit_width], 0)
+    return arrow
 
 
 def _spell(arrow: pa.DataType) -> str:

@@ -12,11 +12,9 @@ import pyarrow as pa
 from polars.io.plugins import register_io_source
 
 from rt_frames import errors
-from rt_frames._frames.to_polars import to_polars
-from rt_frames._schema.data_type import fixed_size, iter_fields
+from rt_frames._frames.to_polars import null_row, to_polars
 from rt_frames._text import show_value
 
-_MAX_NULL_ITEMS = 2**16
 _DYNAMIC = re.compile(r".*\.dynamic_pred: [0-9a-f-]{36}\(\)", re.DOTALL)
 
 
@@ -62,7 +60,8 @@ def scan(schema: pa.Schema, read: Read, *, is_pure: bool) -> pl.LazyFrame:
         if limit == 0:
             return
         with contextlib.closing(read(names, limit)) as batches:
-            _check_schema(_to_polars_schema(batches.schema), wanted)
+            # also of a table without rows, which yields no frame to convert
+            _check_schema(null_row(batches.schema).schema, wanted)
             rows = 0
             for batch in batches:
                 frame = to_polars(pa.Table.from_batches([batch]), rows)
@@ -78,18 +77,12 @@ def _to_polars_schema(schema: pa.Schema) -> pl.Schema:
 
     Columns that it refuses raise when they are read.
     """
-    # of a table without rows, to_polars refuses less, but a null of a fixed-size list
-    # takes the space of all its items
-    rows = 1
-    for _, field, _ in iter_fields(schema):
-        if fixed_size(field.type) > _MAX_NULL_ITEMS:
-            rows = 0
-    nulls = pa.table([pa.nulls(rows, field.type) for field in schema], schema.names)
     try:
-        return to_polars(nulls).schema
+        return null_row(schema).schema
     except errors.UnsupportedTypeError as error:
         refused = error.columns
-    dtypes = to_polars(nulls.drop_columns(list(refused))).schema
+    held = pa.schema([field for field in schema if field.name not in refused])
+    dtypes = null_row(held).schema
     return pl.Schema({name: dtypes.get(name, pl.Object()) for name in schema.names})
 
 

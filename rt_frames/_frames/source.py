@@ -20,8 +20,8 @@ from rt_frames._frames.batch_sizes import (
     TARGET_BATCH_BYTES,
 )
 from rt_frames._frames.convert import Converter, Layout
-from rt_frames._frames.keys import KeyCheck
 from rt_frames._frames.refusals import Refusals
+from rt_frames._frames.upsert_keys import KeyCheck
 from rt_frames._names import CleanLabels
 from rt_frames.errors import UnsupportedTypeError
 

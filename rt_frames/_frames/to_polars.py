@@ -10,20 +10,40 @@ from pyarrow import types
 
 from rt_frames._frames.convert import Converter, Layout
 from rt_frames._frames.refusals import Refusals
-from rt_frames._schema.data_type import map_types
+from rt_frames._schema.data_type import (
+    fixed_size,
+    iter_fields,
+    map_types,
+    show_type,
+    storage,
+)
+from rt_frames._schema.polars_dtype import from_polars
 from rt_frames._text import one_line
 from rt_frames.errors import UnsupportedTypeError
+
+_HAS_EXTENSIONS = hasattr(pl, "BaseExtension")
+_MAX_NULL_ITEMS = 2**16
+_HAS_MAPS = hasattr(pl, "Map")
 
 
 def to_polars(table: pa.Table, first_row: int = 0) -> pl.DataFrame:
     """Convert to a frame of the same values. Errors count rows from ``first_row``."""
+    if table.num_columns and not table.num_rows and _null_rows(table.schema):
+        return null_row(table.schema).clear()
+    refusals = Refusals()
+    for field in table.schema:
+        # Polars panics, which prints lines to stderr
+        if any(
+            types.is_decimal256(inside.type) for _, inside, _ in iter_fields([field])
+        ):
+            refusals[field.name] = _refusal(field)
+    refusals.check(table.column_names, "read")
     try:
         return _convert(table, first_row)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:
         # Polars panics
-        refusals = Refusals()
         for field in table.schema:
             with refusals.recording(field.name):
                 _check(table.select([field.name]), field, first_row)
@@ -31,19 +51,41 @@ def to_polars(table: pa.Table, first_row: int = 0) -> pl.DataFrame:
         raise
 
 
-def _convert(table: pa.Table, first_row: int) -> pl.DataFrame:
-    return cast("pl.DataFrame", pl.from_arrow(_without_seconds(table, first_row)))
+def null_row(schema: pa.Schema) -> pl.DataFrame:
+    """Convert a row of nulls, as without rows Polars takes types that it refuses."""
+    rows = _null_rows(schema)
+    nulls = [pa.nulls(rows, field.type) for field in schema]
+    return to_polars(pa.table(nulls, schema.names))
 
 
-def _without_seconds(table: pa.Table, first_row: int) -> pa.Table:
-    """Cast timestamps and durations in seconds to milliseconds.
+def _null_rows(schema: pa.Schema) -> int:
+    """Return how many rows of nulls a conversion is tried with: one, if it is small.
 
-    Polars' own cast wraps large ones around.
+    A null of a fixed-size list takes the space of all its items.
     """
+    widest = max(fixed_size(field.type) for _, field, _ in iter_fields(schema))
+    return 1 if widest <= _MAX_NULL_ITEMS else 0
+
+
+def _convert(table: pa.Table, first_row: int) -> pl.DataFrame:
+    return cast("pl.DataFrame", pl.from_arrow(_for_polars(table, first_row)))
+
+
+def read_type(arrow: pa.DataType) -> pa.DataType | None:
+    """Return the type in which Polars sends what it reads as a type, if it can."""
+    try:
+        column = null_row(pa.schema([("c", arrow)])).to_series()
+        return from_polars(column.dtype, "c")
+    except UnsupportedTypeError:
+        return None
+
+
+def _for_polars(table: pa.Table, first_row: int) -> pa.Table:
+    """Cast columns that Polars refuses or reads wrongly to types that it reads."""
     fields = []
     changed = set()
     for field in table.schema:
-        arrow = map_types(field.type, _in_milliseconds)
+        arrow = map_types(field.type, _read_as)
         fields.append(field.with_type(arrow))
         if arrow != field.type:
             changed.add(field.name)
@@ -59,11 +101,19 @@ def _without_seconds(table: pa.Table, first_row: int) -> pa.Table:
     return pa.Table.from_batches(batches, schema)
 
 
-def _in_milliseconds(arrow: pa.DataType) -> pa.DataType:
+def _read_as(arrow: pa.DataType) -> pa.DataType:
+    # Polars' own cast of seconds wraps large ones around
     if types.is_timestamp(arrow) and arrow.unit == "s":
         return pa.timestamp("ms", arrow.tz)
     if types.is_duration(arrow) and arrow.unit == "s":
         return pa.duration("ms")
+    # Polars 1.34 refuses extension types, or panics
+    if not _HAS_EXTENSIONS:
+        arrow = storage(arrow)
+    # Polars 1.34 reads a null map as an empty list
+    if types.is_map(arrow) and not _HAS_MAPS:
+        fields = [arrow.key_field.with_name("key"), arrow.item_field.with_name("value")]
+        return pa.list_(pa.struct(fields))
     return arrow
 
 
@@ -80,7 +130,11 @@ def _check(column: pa.Table, field: pa.Field, first_row: int) -> None:
             .removeprefix(f"column {field.name!r}, ")
             .partition("; correct the value")[0]
         )
-        text = f"column {field.name!r}: Polars cannot hold Arrow's {field.type} ({one_line(reason, 200)})"
-        raise UnsupportedTypeError(
-            f"{text}; leave it out with columns=[…], or use to_arrow()"
-        ) from None
+        raise _refusal(field, f" ({one_line(reason, 200)})") from None
+
+
+def _refusal(field: pa.Field, reason: str = "") -> UnsupportedTypeError:
+    text = f"column {field.name!r}: Polars cannot hold Arrow's {show_type(field.type)}{reason}"
+    return UnsupportedTypeError(
+        f"{text}; leave it out with columns=[…], or use to_arrow()"
+    )

@@ -6,10 +6,11 @@ import functools
 import hashlib
 import html
 import ipaddress
+import itertools
 import os
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 from urllib.parse import unquote
@@ -100,14 +101,27 @@ def _redact(text: str, secret: str) -> str:
     pattern = re.escape(secret)
     if len(secret) < SHORT_KEY_CHARS:
         pattern = rf"(?<!\w){pattern}(?!\w)"
-    decoded = text
-    # twice, as JSON may be nested in JSON
-    for decode in (str, html.unescape, unquote, _unescape, _unescape):
-        decoded = decode(decoded)
+    for decodings in _list_decodings():
+        decoded = text
+        for decode in decodings:
+            decoded = decode(decoded)
         if re.search(pattern, decoded):
-            decoded = re.sub(pattern, "***", decoded)
-            text = decoded
+            text = re.sub(pattern, "***", decoded)
     return text
+
+
+@functools.cache
+def _list_decodings() -> list[tuple[Callable[[str], str], ...]]:
+    """List the ways in which a text may be escaped, the plain one first.
+
+    Each is tried alone, too: in a key, %41 is no escape.
+    """
+    # twice, as JSON may be nested in JSON
+    decodings = (html.unescape, unquote, _unescape, _unescape)
+    found: list[tuple[Callable[[str], str], ...]] = []
+    for number in range(len(decodings) + 1):
+        found += itertools.combinations(decodings, number)
+    return list(dict.fromkeys(found))
 
 
 def _unescape(text: str) -> str:
@@ -242,8 +256,10 @@ def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
         raise ValueError(
             f"url: expected https://HOST or https://HOST:PORT, got {shown!r}"
         ) from None
-    if parts.scheme not in ("http", "https") or not parts.host:
+    if parts.scheme not in ("http", "https"):
         raise ValueError(f"url: expected https://HOST, got {shown!r}")
+    if not parts.host:
+        raise ValueError(f"url: {shown!r} has no host; expected https://HOST")
     is_plain = url.isascii() and url.isprintable() and not re.search(r"[ \\]", url)
     if not is_plain or (parts.auth, parts.query, parts.fragment) != (None, None, None):
         raise ValueError(

@@ -7,9 +7,11 @@
   it closed.
 - The read timeout covers the whole response, not each read.
 - A body reuses a pooled connection only if it is small or one part of a write, and only
-  right after a response: if the server closes the connection meanwhile, the outcome is
-  unknown. Once that has happened, no body reuses a connection. A connection whose body
-  was truncated is never pooled.
+  for half the time that the server keeps it, or right after a response if the server
+  does not tell: if it closes the connection meanwhile, the outcome is unknown. Once
+  that has happened, no body reuses a connection. A connection whose body was truncated
+  is never pooled.
+- If a connection fails before it has taken a whole head, nothing was sent.
 
 Internals of requests, urllib3 and http.client that this depends on, each covered by a
 test in tests/http or tests/faults:
@@ -63,9 +65,11 @@ POLL_AFTER = 0.25
 # seconds to read what a server sent before it closed
 DRAIN_SECONDS = 2.0
 RECEIVE_BYTES = 2**16
-# seconds; a body may reuse a connection this long after a response: half the
-# shortest keep-alive in use
+# seconds; a body may reuse a connection this long after a response that does not tell
+# how long the server keeps it: half the shortest keep-alive in use
 REUSE_SECONDS = 0.5
+# seconds at most; routers forget idle connections
+MAX_REUSE_SECONDS = 30.0
 # TCP_NOTSENT_LOWAT: a short send queue makes write times show the link's speed
 MAX_UNSENT_BYTES = 2**18
 # 101 ends HTTP on its connection
@@ -208,7 +212,12 @@ class UploadConnection(HTTPConnection):
             if isinstance(sock, SSLTransport):
                 self.timeout = body.timeout
         with self._shut_down_on_error(sock):
-            super().request(method, url, None, headers, **options)
+            try:
+                super().request(method, url, None, headers, **options)
+            except OSError:
+                if body is not None:
+                    body.started = False
+                raise
             if body is not None:
                 self._send_body(sock, body)
 
@@ -312,7 +321,9 @@ def _reuse_seconds(response: Any) -> float:
         return 0.0
     keep_alive = response.headers.get("Keep-Alive", "")
     match = re.search(r"(?i)timeout\s*=\s*(\d{1,9})", keep_alive)
-    return min(REUSE_SECONDS, int(match[1]) / 2) if match else REUSE_SECONDS
+    if match is None:
+        return REUSE_SECONDS
+    return min(MAX_REUSE_SECONDS, int(match[1]) / 2)
 
 
 class _TLSUploadConnection(UploadConnection, HTTPSConnection):

@@ -56,7 +56,7 @@ class Upload:
     Attributes
     ----------
     started, complete : bool
-        Whether sending started, and whether all was written to the socket.
+        Whether the request's head was sent, and whether all was written to the socket.
     at_end : bool
         Whether sending the last piece started.
     sent : int

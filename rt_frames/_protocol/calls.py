@@ -168,6 +168,8 @@ class Request:
         Called after each piece with the total bytes sent.
     replayable : bool
         Whether the body can be iterated again.
+    is_compressed : callable, optional
+        Returns whether what was iterated holds compressed Arrow buffers.
     query : dict, optional
         A query, whose response is read as rows.
     fail : callable, optional
@@ -193,6 +195,7 @@ class Request:
     nbytes: int | None = None
     on_sent: Callable[[int], None] | None = None
     replayable: bool = True
+    is_compressed: Callable[[], bool] | None = None
     query: Mapping[str, Any] | None = None
     fail: Callable[[str, str], Exception] | None = None
     step: Literal["", "empty", "begin", "part", "commit"] = ""

@@ -105,6 +105,9 @@ _PART_CHANGED = (
     "somebody changed the table at the same time, or a proxy sent a request twice"
 )
 _TWICE = "a proxy may have sent it twice"
+_WITHOUT_CODEC = (
+    "if the server does not support compressed Arrow buffers, pass compression=None"
+)
 _SLOW = (
     "the body took longer than the server allows; collect a slow source into memory "
     "first"
@@ -183,7 +186,9 @@ MEANINGS = (
         "never",
         says="exists",
     ),
+    Meaning("400", "any", _Bad, "no", "never", _WITHOUT_CODEC, "compressed"),
     Meaning("400|422", "any", _Bad, "no", "never"),
+    Meaning("415", "any", _Response, "no", "never", _WITHOUT_CODEC, "compressed"),
     Meaning("401|403", "any", errors.AuthenticationError, "no", "never", says="key"),
     Meaning("401|403", "any", errors.AuthenticationError, "no", "never", _CHECK_KEY),
     Meaning("404", "commit", _Unknown, "maybe", "never", _TWICE),
@@ -364,10 +369,7 @@ def _explain_refusal(
     """Return the failure for a status of 300 or more."""
     status = response.status
     message = find_message(response)
-    says = _CODES.get(find_code(response) or 0, "")
-    for words, meant in _WORDS.items():
-        if words in message.lower():
-            says = says or meant
+    says = _find_word(request, response, message)
     meaning = _find(request, str(status), f"{status // 100}xx", says=says, can=can)
     reason = message or _phrase(status)
     if meaning.error is errors.OutcomeUnknown:
@@ -389,6 +391,22 @@ def _explain_refusal(
             meaning = meaning._replace(cure=cure)
     text = f"could not {request.action}: {status}, {reason}"
     return _failure(request, meaning, text, facts)
+
+
+def _find_word(request: Request, response: Response, message: str) -> str:
+    """Return the word of a row for what a response says, or "".
+
+    "compressed": the body was, and the service is not an embedded one, which supports
+    that.
+    """
+    word = _CODES.get(find_code(response) or 0, "")
+    for words, meant in _WORDS.items():
+        if words in message.lower():
+            word = word or meant
+    is_embedded = "x-rt-frames" in response.headers
+    if not word and not is_embedded and request.is_compressed is not None:
+        word = "compressed" if request.is_compressed() else ""
+    return word
 
 
 def _phrase(status: int) -> str:

@@ -8,7 +8,7 @@ same in both.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -199,15 +199,21 @@ class Dialect:
         The columns of the operations that have its paths, the first one first.
     names : str
         Regular expression for valid table names.
+    knows_engine : bool
+        Whether the engine behind the service is known to be Lance.
     part_bytes : int or None
         Maximum size of one part in bytes; None if one request may be of any size.
+    is_assumed : bool
+        Whether the caller named no dialect, so that a server may speak another one.
     """
 
     name: DialectName
     columns: tuple[Literal["documented", "lancedb"], ...]
     names: str = r"(?s:.*)"
+    knows_engine: bool = False
     # hosted services refuse more than 100 MB; large parts mean few round trips
     part_bytes: int | None = 90_000_000
+    is_assumed: bool = False
 
     def has(self, operation: Operation) -> bool:
         """Return whether servers of this dialect may have an operation."""
@@ -252,13 +258,19 @@ class Dialect:
 
 
 DOCUMENTED = Dialect("documented", ("documented",))
-LANCEDB = Dialect("lancedb", ("lancedb",), names=r"[A-Za-z0-9_.-]{1,128}")
-FOLDER = Dialect("documented", ("documented", "lancedb"), part_bytes=None)
+LANCEDB = Dialect(
+    "lancedb", ("lancedb",), names=r"[A-Za-z0-9_.-]{1,128}", knows_engine=True
+)
+FOLDER = Dialect(
+    "documented", ("documented", "lancedb"), knows_engine=True, part_bytes=None
+)
 DIALECTS = {dialect.name: dialect for dialect in (DOCUMENTED, LANCEDB)}
 
 
 def parse_dialect(dialect: Any) -> Dialect:
     """Return a dialect by its name. A `Dialect` is returned as it is."""
+    if dialect is None:
+        return replace(DOCUMENTED, is_assumed=True)
     if isinstance(dialect, Dialect):
         return dialect
     if isinstance(dialect, str) and dialect in DIALECTS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
@@ -99,10 +99,10 @@ class Alteration:
 
     @property
     def refused(self) -> str | None:
-        """Why the embedded engine refuses this change, or None.
+        """Why the engine of folders and of LanceDB's servers refuses this change.
 
-        It is None as well if ``before`` is not known. A hosted service may decide
-        otherwise.
+        None if it makes the change, or if ``before`` is not known. Another service is
+        sent the change, and may make it.
 
         Examples
         --------
@@ -305,9 +305,9 @@ class AlterationPlan(Sequence[Alteration]):
         Returns
         -------
         list of AlterationPlan
-            Changes, added columns, dropped columns, in this order. If the embedded
-            service's engine refuses the changes in one request, they become two: casts,
-            then the rest, whose paths are still those of ``before``.
+            Changes, added columns, dropped columns, in this order. If the engine of
+            folders and of LanceDB's servers refuses the changes in one request, they
+            become two: casts, then the rest, whose paths are still those of ``before``.
 
         Examples
         --------
@@ -393,16 +393,16 @@ class AlterationPlan(Sequence[Alteration]):
         if reason is None:
             return []
         casts, others = map(_list_paths, AlterationPlan(self.changes).requests())
-        advice = f"Send two, as plan.requests() does: {casts}; then {others}."
-        return [f"The embedded engine refuses the plan: {reason}. {advice}"]
+        advice = f"alter_table and plan.requests() make two: {casts}; then {others}."
+        return [f"On folders and LanceDB's servers, {reason}. {advice}"]
 
 
 # notes below a plan, by the mark of a change
 _NOTES = {
     "lossy": "lossy: stored values may change; pass lossy=True to alter_table.",
     "refused": (
-        "refused: the engine cannot make the change; alter_table(…, rewrite=True) reads all rows, "
-        "casts them exactly and replaces them, if the service can read and replace."
+        "refused: the engine of folders and of LanceDB's servers cannot make the change; there, pass "
+        "rewrite=True to alter_table, which reads all rows, casts them exactly and replaces them."
     ),
     "drop": "drop: the values of these columns are lost.",
 }
@@ -433,28 +433,16 @@ def _row(alteration: Alteration) -> tuple[str, ...]:
     return alteration.path, alteration.rename or "", before, " ".join(after), changes
 
 
-def check_values_kept(
-    plan: AlterationPlan, *, lossy: bool, instead: Callable[[], str]
-) -> None:
-    """Raise if the engine refuses a change, or casts may lose values, unless ``lossy``.
-
-    ``instead`` returns other ways to make the change.
-    """
-    refused = []
+def check_values_kept(plan: AlterationPlan) -> None:
+    """Raise AlterationError if casts may change stored values."""
     losses = []
     for alteration in plan:
         path = alteration.path
-        if alteration.refused:
-            refused.append(f"{alteration} ({alteration.refused})")
         if alteration.loss:
             losses.append(f"{path!r} ({alteration.loss})")
         elif alteration.data_type is not None and alteration.before is None:
             losses.append(f"{path!r} (its type before is unknown)")
-    if refused:
-        raise AlterationError(
-            f"the engine refuses {list_some(refused)}; nothing was sent; {instead()}"
-        )
-    if losses and not lossy:
+    if losses:
         raise AlterationError(
             f"casts may change stored values of {list_some(losses)}; nothing was sent; "
             "pass lossy=True to cast anyway"

@@ -18,6 +18,7 @@ from typing import Any, get_origin
 import numpy as np
 import pyarrow as pa
 
+from rt_frames._schema.arrow_text import parse_arrow
 from rt_frames._schema.data_type import INTEGERS, arrow_type, to_data_type
 from rt_frames._schema.numpy_dtype import from_numpy
 from rt_frames._schema.portable import (
@@ -44,6 +45,9 @@ _COMMON_NAMES = {
     "bytea": "large_binary",
     **dict.fromkeys(("datetime", "timestamp"), "timestamp[us]"),
     **dict.fromkeys(("timedelta", "duration"), "duration[us]"),
+    **dict.fromkeys(("list", "array"), "list<item: int64>"),
+    "struct": "struct<x: int64>",
+    "map": "map<large_string, int64>",
 }
 _SUGGESTED = [
     *INTEGERS,
@@ -91,8 +95,8 @@ def data_type(dtype: Any) -> dict[str, Any]:
     ----------
     dtype : dtype
         A dtype of pandas, NumPy, Polars or pyarrow; a Python type; or a string such as
-        ``"Int64"``, ``"float32"``, ``"timestamp[us, tz=UTC]"``. A ``data_type`` object
-        is checked.
+        ``"Int64"``, ``"float32"``, ``"timestamp[us, tz=UTC]"``, or Arrow's text of a
+        nested type, ``"list<item: int64>"``. A ``data_type`` object is checked.
 
     Returns
     -------
@@ -182,35 +186,16 @@ def _parse(text: str, path: str) -> Any:
     if text == "complex":
         raise unsupported(path, f"dtype {text!r}", COMPLEX_ADVICE)
     name = text.removesuffix("[pyarrow]")
-    arrow = _parse_arrow(_OUR_NAMES.get(name, name))
+    try:
+        arrow = parse_arrow(_OUR_NAMES.get(name, name))
+    except ValueError as error:
+        raise ValueError(f"dtype {text!r:.80}: {error}") from None
     if arrow is None:
         return _parse_pandas(text)
     # with the suffix it is pandas' text, which is sent as large_string
     if name != text and pa.types.is_string(arrow):
         return pa.large_string()
     return arrow
-
-
-def _parse_arrow(text: str) -> pa.DataType | None:
-    """Parse Arrow's names, and types with parameters as Arrow prints them."""
-    try:
-        if match := re.fullmatch(
-            r"timestamp\[(s|ms|us|ns), ?tz=([\w+:/-]+)\]", text, re.ASCII
-        ):
-            return pa.timestamp(match[1], match[2])
-        if match := re.fullmatch(
-            r"decimal(32|64|128|256)\((\d+), ?(-?\d+)\)", text, re.ASCII
-        ):
-            return getattr(pa, f"decimal{match[1]}")(int(match[2]), int(match[3]))
-        if match := re.fullmatch(r"fixed_size_binary\[(\d{1,9})\]", text, re.ASCII):
-            return pa.binary(int(match[1]))
-    except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
-        raise ValueError(f"dtype {text!r:.80}: {error}") from None
-    # Arrow ignores case, and would take NumPy's "U8", eight characters, for uint8
-    if text == text.lower():
-        with contextlib.suppress(ValueError):
-            return pa.type_for_alias(text)
-    return None
 
 
 def _parse_pandas(text: str) -> Any:

@@ -28,13 +28,14 @@ _FAMILIES = {
     "times": (types.is_time,),
     "durations": (types.is_duration,),
 }
-INSTEAD = "cast all its rows and store them under a new name, as replacing the table would drop rows that the frame lacks"
 _UNITS = {
     "s": "seconds",
     "ms": "milliseconds",
     "us": "microseconds",
     "ns": "nanoseconds",
 }
+# where the engine cuts values below 0 to, unlike pandas
+_DIRECTIONS = {"dates and timestamps": ", towards 1970", "durations": ", towards 0"}
 # bits of a float → decimal digits that it keeps
 _DIGITS = {16: 3, 32: 7}
 _UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")
@@ -47,16 +48,22 @@ def lossy_reason(before: pa.DataType, after: pa.DataType) -> str | None:
     lossy.
     """
     if is_list(before) and is_list(after):
+        sizes = {list_kind(before)[1], list_kind(after)[1]}
+        if len(sizes - {0}) > 1:
+            return "the length of the lists would change"
         return lossy_reason(before.value_type, after.value_type)
-    before = value_type(before)
-    after = value_type(after)
+    return _lossy_scalar_reason(value_type(before), value_type(after))
+
+
+def _lossy_scalar_reason(before: pa.DataType, after: pa.DataType) -> str | None:
     kind = family(before)
     is_same_kind = kind == family(after)
     if before == after or (is_same_kind and kind in ("integers", "text", "binary")):
         return None
-    if types.is_timestamp(before) and not types.is_timestamp(after):
-        lost = "day" if types.is_time(after) else "time of day"
-        return f"the {lost} would be lost"
+    if types.is_timestamp(before) and types.is_date(after):
+        return "the time of day would be lost"
+    if types.is_timestamp(before) and types.is_time(after):
+        return "the day would be lost"
     if not kind or not is_same_kind:
         return f"{before} to {after} is not known to keep values"
     if types.is_floating(before):
@@ -82,6 +89,8 @@ def _lossy_date_reason(before: pa.DataType, after: pa.DataType) -> str | None:
             return "dates in far years would wrap"
     elif after.tz not in (None, *_UTC):
         return f"midnight would become another time in {after.tz}"
+    elif after.unit in ("us", "ns"):
+        return "dates in far years would wrap"
     return None
 
 
@@ -94,7 +103,8 @@ def _lossy_time_reason(before: pa.DataType, after: pa.DataType) -> str | None:
         return f"clock times in {old} would become UTC's"
     units = list(_UNITS)
     if units.index(after.unit) < units.index(before.unit):
-        return f"{_UNITS[before.unit]} would be cut to {_UNITS[after.unit]}"
+        cut = f"{_UNITS[before.unit]} would be cut to {_UNITS[after.unit]}"
+        return cut + _DIRECTIONS.get(family(before), "")
     return None
 
 

@@ -7,7 +7,7 @@ whole. The item names of lists and the order of fields are ignored.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from rt_frames._schema.data_type import (
     iter_fields,
     list_kind,
     map_types,
+    show_type,
     storage,
 )
 from rt_frames._text import list_names, show_value
@@ -45,6 +46,8 @@ def plan(
     stored: bool = False,
     shows_extensions: bool = False,
     compare_nullability: bool = False,
+    read_type: ReadType | None = None,
+    cast: Collection[str] = (),
 ) -> AlterationPlan:
     """Return the plan that leads from one schema of portable types to another.
 
@@ -52,6 +55,8 @@ def plan(
     ``stored``, a drop counts as done when the name is gone, and a rename when the old
     name is gone and the new name exists; extension types count as their storage, but
     for those of ``after`` if the service ``shows_extensions`` when it describes tables.
+    If the library of ``after`` reads a stored type as another, ``read_type`` returns
+    that one, which is no change, except in the columns that the caller ``cast``.
     """
     renames = _check_option("rename", rename, str)
     nulls = _check_option("nullable", nullable, bool)
@@ -59,7 +64,13 @@ def plan(
         renames, nulls = _as_old_paths(before, after, renames, nulls, stored)
     drops = _check_drops(drop_columns, before, after, renames, stored)
     comparison = _Comparison(
-        renames, nulls, stored, shows_extensions, compare_nullability
+        renames,
+        nulls,
+        stored,
+        shows_extensions,
+        compare_nullability,
+        read_type,
+        cast,
     )
     changes = comparison.compare(list(before), list(after))
     comparison.check_new_fields(add_columns)
@@ -247,6 +258,9 @@ def _check_unique(names: list[str], prefix: str, source: str) -> None:
         )
 
 
+ReadType = Callable[[pa.DataType], pa.DataType | None]
+
+
 class _Unmatched(NamedTuple):
     """Fields of one level, top or struct, that only one side has."""
 
@@ -262,6 +276,8 @@ class _Comparison:
     is_stored: bool
     shows_extensions: bool
     compare_nullability: bool
+    read_type: ReadType | None
+    cast: Collection[str]
     seen: set[str] = field(default_factory=set)
     unmatched: list[_Unmatched] = field(default_factory=list)
 
@@ -315,6 +331,8 @@ class _Comparison:
         after = new.type
         if self.is_stored:
             before, after = _as_described(before, after, self.shows_extensions)
+            if before != after and self._is_only_read(path, before, after):
+                after = before
         inside = []
         data_type = None
         item, new_item = _innermost(before, after)
@@ -338,6 +356,13 @@ class _Comparison:
         )
         return [change, *inside]
 
+    def _is_only_read(self, path: str, before: pa.DataType, after: pa.DataType) -> bool:
+        """Return whether the frame's library reads the stored type as the new one."""
+        column = path.partition(".")[0]
+        if self.read_type is None or self.rename.get(column, column) in self.cast:
+            return False
+        return bool(self.read_type(before) == after)
+
     def _new_type(
         self, path: str, before: pa.DataType, after: pa.DataType
     ) -> pa.DataType | None:
@@ -347,15 +372,15 @@ class _Comparison:
             return None
         has_extension = _is_extension(item) or _is_extension(new_item)
         if has_extension and not self.is_stored:
-            text = f"column {path!r}: the service cannot cast {before} to {after}"
+            text = f"column {path!r}: the service cannot cast {show_type(before)} to {show_type(after)}"
             raise AlterationError(f"{text}; keep its type, or create a new table")
         if types.is_null(before):
-            text = f"column {path!r} has no type before, so the service cannot cast it to {after}"
+            text = f"column {path!r} has no type before, so the service cannot cast it to {show_type(after)}"
             dtypes = {path.partition(".")[0]: "…"}
             raise AlterationError(f"{text}; create a new table with {dtypes=}")
         if types.is_null(after):
             raise AlterationError(
-                f"column {path!r} has no values after, so its type is unknown; cast it, for example to {before}, its type before"
+                f"column {path!r} has no values after, so its type is unknown; cast it, for example to {show_type(before)}, its type before"
             )
         return after
 

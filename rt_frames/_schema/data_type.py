@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._names import join_path
-from rt_frames._text import shorten, show_value
+from rt_frames._text import one_line, shorten, show_value
 from rt_frames.errors import UnsupportedTypeError
 
 # levels of nesting, of which a map has two: half of Arrow's limit, so that a service
@@ -124,6 +124,11 @@ def has_variable_items(arrow: pa.DataType) -> bool:
         or types.is_fixed_size_binary(item)
     )
     return item != arrow and not fixed
+
+
+def show_type(arrow: pa.DataType) -> str:
+    """Return a type as text for a message; zones and names of fields may be long."""
+    return one_line(str(arrow), 200)
 
 
 def storage(arrow: pa.DataType) -> pa.DataType:
@@ -237,7 +242,7 @@ def _to_name(arrow: pa.DataType, path: str) -> str:
     elif name := _NAMES.get(arrow):
         return name
     raise UnsupportedTypeError(
-        f"{column_prefix(path)}the service has no data_type for Arrow's {arrow}; cast it first"
+        f"{column_prefix(path)}the service has no data_type for Arrow's {show_type(arrow)}; cast it first"
     )
 
 

@@ -29,6 +29,7 @@ from rt_frames._schema.data_type import (
     MAX_LEVELS,
     column_prefix,
     map_fields,
+    show_type,
     too_deep,
 )
 from rt_frames._text import show_value
@@ -76,7 +77,7 @@ UNTYPED = {
 # pandas' extension types by their Arrow names
 PANDAS_ADVICE = {
     "pandas.period": f"convert it with .dt.to_timestamp(), or .{TO_TEXT}",
-    "pandas.interval": f"split it into two columns, .array.left and .array.right, or use .{TO_TEXT}",
+    "pandas.interval": f"split it into two columns, pandas.IntervalIndex(column).left and .right, or use .{TO_TEXT}",
 }
 
 
@@ -151,7 +152,7 @@ def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataTy
         return _portable_dictionary(to_portable(arrow.value_type, path, level + 1))
     if arrow.id in _INTERVAL_IDS:
         advice = "cast it to a duration, or to a struct of its parts"
-        raise unsupported(path, f"Arrow's {arrow}", advice)
+        raise unsupported(path, f"Arrow's {show_type(arrow)}", advice)
     return arrow
 
 
@@ -169,14 +170,14 @@ def _portable_dictionary(value: pa.DataType) -> pa.DataType:
 def _portable_nested(arrow: pa.DataType, path: str, level: int) -> pa.DataType:
     if types.is_union(arrow):
         advice = "make one column of each of its types"
-        raise unsupported(path, f"Arrow's {arrow}", advice)
+        raise unsupported(path, f"Arrow's {show_type(arrow)}", advice)
     # the items of DuckDB's arrays have no name, and cannot be renamed
     unnamed = "" if types.is_struct(arrow) else "item"
     if types.is_map(arrow):
         unnamed = ""
         level += 1
         if types.is_null(to_portable(arrow.key_type, path, level)):
-            subject = f"Arrow's {arrow}, whose keys have no type,"
+            subject = f"Arrow's {show_type(arrow)}, whose keys have no type,"
             raise unsupported(path, subject, "cast it to a map of another key type")
 
     def portable_field(field: pa.Field) -> pa.Field:

@@ -70,6 +70,8 @@ class ClusterStream:
     """
 
     length = None
+    # the workers know
+    is_compressed = False
 
     def __init__(self, job: Job, client: Any, frame: Any) -> None:
         self._job = job
@@ -112,7 +114,9 @@ class ClusterStream:
 
         # without what cannot be pickled
         purpose = request.purpose._replace(last_attempt=None)
-        picklable = dataclasses.replace(request, purpose=purpose, on_sent=None)
+        picklable = dataclasses.replace(
+            request, purpose=purpose, on_sent=None, is_compressed=None
+        )
         self.rows = 0
         sent = 0
         with _begin(self._client) as write_id:
@@ -231,6 +235,7 @@ def _send_partition(
         job.compression, job.service.link, is_loopback=job.service.is_loopback
     )
     stream = IPCStream(source, policy)
+    request = dataclasses.replace(request, is_compressed=lambda: stream.is_compressed)
     session = job.service.session
     bodies = functools.partial(stream.parts, job.service.dialect.part_bytes)
     try:

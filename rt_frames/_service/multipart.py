@@ -151,6 +151,7 @@ class MultipartUpload:
             on_sent=None,
             replayable=True,
             step="part",
+            is_compressed=None,
         )
 
     def _path(self, operation: Operation) -> str:

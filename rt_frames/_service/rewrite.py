@@ -25,7 +25,6 @@ from rt_frames._protocol.calls import (
 )
 from rt_frames._protocol.operations import ALTER, BEGIN_PARTS
 from rt_frames._protocol.responses import Description, parse_version
-from rt_frames._schema.casts import INSTEAD
 from rt_frames._schema.data_type import map_types, storage
 from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.multipart import MultipartUpload, Sent, send_parts
@@ -40,6 +39,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
+_INSTEAD = (
+    "cast all its rows and store them under a new name, as replacing the table would "
+    "drop rows that the frame lacks"
+)
 _CHECK_COLUMNS = "check the table's columns before you alter it again"
 
 
@@ -172,18 +175,16 @@ def _stored(schema: pa.Schema | None) -> list[pa.Field]:
 
 def offer_rewrite(service: Service, name: str) -> str:
     """Return the cure for a cast that the engine refuses."""
-    if not service.dialect.has(BEGIN_PARTS):
-        return f"the service can neither read rows nor replace a table, so {INSTEAD}"
     if not service.has_parts:
         return (
             "the service does not support multipart writes, which a rewrite needs, so "
-            f"{INSTEAD}"
+            f"{_INSTEAD}"
         )
     rows = "rows"
     # must not mask the refusal
     with contextlib.suppress(errors.RemoteError):
         rows = count(service.count(name), "row")
     return (
-        f"a rewrite reads all {rows}, and casts them exactly or not at all; pass "
+        f"alter_table can read all {rows}, and cast them exactly or not at all; pass "
         "rewrite=True"
     )

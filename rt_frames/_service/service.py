@@ -12,6 +12,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from rt_frames import errors
 from rt_frames._frames.compression import LinkMemory
 from rt_frames._http.arguments import (
@@ -69,8 +71,6 @@ from rt_frames._service.outcome import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    import pyarrow as pa
 
     from rt_frames._http.rows import Rows
     from rt_frames._protocol.calls import Explanation
@@ -264,7 +264,12 @@ class Service:
         return None
 
     def _name_dialect(self, failure: Failure) -> Failure:
-        """Offer the dialect in which the server lists its tables, if any."""
+        """Offer the dialect in which the server lists its tables, if any.
+
+        It is not looked for if the caller named one.
+        """
+        if not self.dialect.is_assumed:
+            return failure
         for name, other in DIALECTS.items():
             if name == self.dialect.name:
                 continue
@@ -452,13 +457,70 @@ class Service:
         name: str,
         columns: pa.Schema,
         *,
-        before: int | None = None,
+        before: Description | None = None,
         exhausts_source: bool = False,
     ) -> Result:
-        """Add columns of nulls. The result's value is the new version.
+        """Add columns of nulls. The result's value is the new version, if it is known.
 
-        After an unknown outcome, a table that has all the columns is a success.
+        Columns that somebody else adds meanwhile, with the same types, are a success.
         """
+        if before is None:
+            before = self.describe(name)
+        try:
+            return self._add_columns(name, columns, before, exhausts_source)
+        except (errors.BadRequest, errors.ConflictError) as error:
+            missing = self._without_added(name, columns, before, error)
+            request_id = str(error.request_id)
+        if not len(missing):
+            return Result(None, request_id, 0)
+        return self.add_columns(name, missing, exhausts_source=exhausts_source)
+
+    def _without_added(
+        self,
+        name: str,
+        columns: pa.Schema,
+        before: Description,
+        error: errors.ResponseError,
+    ) -> pa.Schema:
+        """Return the columns that the table does not have now.
+
+        Raise ConflictError if one has another type and was not there ``before``, and
+        the ``error`` if it was, or if nobody added any.
+        """
+        schema = None
+        # must not mask the refusal
+        with contextlib.suppress(errors.RemoteError):
+            schema = self.describe(name).schema
+        stored = _stored_types(schema or pa.schema([]))
+        known = before.schema.names if before.schema else []
+        missing = []
+        for field in columns:
+            if field.name not in stored:
+                missing.append(field)
+                continue
+            theirs = stored[field.name]
+            if theirs == map_types(field.type, storage):
+                continue
+            if field.name in known:
+                raise error
+            raise errors.ConflictError(
+                f"table {name!r}: somebody else added column {field.name!r} meanwhile, "
+                f"as {theirs}, not {field.type}; nothing was changed; run the same call "
+                "again",
+                **vars(error),
+            ) from None
+        if len(missing) == len(columns):
+            raise error
+        return pa.schema(missing)
+
+    def _add_columns(
+        self,
+        name: str,
+        columns: pa.Schema,
+        before: Description,
+        exhausts_source: bool,
+    ) -> Result:
+        """After an unknown outcome, a table that has all the columns is a success."""
         added = _stored_types(columns)
         return self._change(
             operations.ADD_COLUMNS,
@@ -473,7 +535,7 @@ class Service:
         )
 
     def drop_columns(self, name: str, columns: Sequence[str]) -> Result:
-        """Drop columns. The result's value is the new version.
+        """Drop columns. The result's value is the new version, if it is known.
 
         After an unknown outcome, a table that has none of the columns is a success.
         """
@@ -528,23 +590,23 @@ class Service:
         advice: str,
         *,
         content_type: str = JSON,
-        before: int | None = None,
+        before: Description | None = None,
         is_done: Callable[[pa.Schema], bool] | None = None,
         exhausts_source: bool = False,
         needs_version: int | None = None,
     ) -> Result:
         """Make one change of an existing table, in one commit.
 
-        The table is described first, unless its version ``before`` is known. If the
+        The table is described first, unless it is known as it was ``before``. If the
         outcome is unknown, the table is described again: if ``is_done`` is true for its
-        schema, the change succeeded; otherwise the error reports the version before and
-        now, and the ``advice``.
+        schema, the change succeeded, with a version that may be another writer's;
+        otherwise the error reports the version before and now, and the ``advice``.
         """
         purpose = Purpose(operation, name, exhausts_source=exhausts_source)
         request = self._request(purpose, parse, body, content_type=content_type)
         if before is None:
-            before = self.describe(name).version
-        outcome = ChangeOutcome(self, name, before, advice)
+            before = self.describe(name)
+        outcome = ChangeOutcome(self, name, before.version, advice)
         try:
             with noting_interrupts(purpose, self.find_answer) as noted:
                 noted_request = dataclasses.replace(request, purpose=noted)

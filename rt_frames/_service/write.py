@@ -265,7 +265,7 @@ def _add_rows(
         result = service.add_columns(
             name,
             added,
-            before=table.version,
+            before=table,
             exhausts_source=purpose.exhausts_source,
         )
         table = table._replace(version=result.value)
@@ -356,6 +356,7 @@ def _upload(
             nbytes=source.nbytes,
             on_sent=lambda sent: bar.update(sent, stream.rows),
             replayable=source.replayable,
+            is_compressed=lambda: stream.is_compressed,
         )
         result = _send(service, request, source, stream, options, explain)
     if not result.created:

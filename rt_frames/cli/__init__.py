@@ -2,5 +2,5 @@
 
 `main` has the group and ``serve``; `tables` and `demo` have the other commands, and
 `moved` those that were here once. Layering (tests/test_house.py): imports `_connect`,
-`_client` and the packages below them. Only ``serve`` imports `local`.
+`_client` and the helpers. Only ``serve`` imports `local`.
 """

@@ -66,7 +66,9 @@ def demo(keep: Path | None) -> None:
         for name, lines in _TABLES.items():
             _run(lines, target, f"{target}/{name}.lance")
     if keep is None:
-        click.echo("next: type these lines into python; they make the folder ./tables")
+        click.echo(
+            "next: type these lines into this environment's Python; they make the folder ./tables"
+        )
     else:
         url = shlex.quote(target)
         click.echo(f"next: rt-frames show sales_pandas --rows 2 --url {url}")

@@ -11,7 +11,7 @@ import pyarrow.types as is_
 
 from rt_frames._names import closest_names, duplicates, join_path
 from rt_frames._schema.casts import list_kind_on_path, refusal_reason, split_reason
-from rt_frames._schema.data_type import arrow_type, child_fields, iter_fields
+from rt_frames._schema.data_type import arrow_type, child_fields, iter_fields, show_type
 from rt_frames._text import list_names, list_some
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import check_field, check_name
@@ -42,7 +42,8 @@ class Change(NamedTuple):
         if "name" in self.alteration:
             changes.append(f"rename to {self.alteration['name']!r}")
         if "data_type" in self.alteration:
-            changes.append(f"from {self.type} to {self.alteration['data_type']}")
+            target = show_type(self.alteration["data_type"])
+            changes.append(f"from {show_type(self.type)} to {target}")
         if "nullable" in self.alteration:
             changes.append(f"nullable={self.alteration['nullable']}")
         return f"column {self.alteration['path']!r:.200} ({', '.join(changes)})"[:500]
@@ -207,7 +208,8 @@ def _check_casts(changes: list[Change], fields: Fields) -> None:
         parents = [fields[path].type for path in _parents(alteration["path"])]
         reason = refusal_reason(arrow, target, list_kind_on_path(parents))
         if reason:
-            column = f"column {alteration['path']!r:.200} (from {arrow} to {target})"
+            types = f"from {show_type(arrow)} to {show_type(target)}"
+            column = f"column {alteration['path']!r:.200} ({types})"
             refused.append(f"{column}: {reason}")
     if refused:
         raise HTTPError(

@@ -255,8 +255,22 @@ def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
     return _overwrite(folder, parts, max_retries=0)
 
 
+class Damaged(HTTPError):
+    """500 for a table that cannot be opened, and so not be changed."""
+
+
 def _overwrite(folder: Path, tables: list[Path], **options: Any) -> int:
-    old = lance.dataset(str(folder))
+    try:
+        old = lance.dataset(str(folder))
+    except BaseException as error:
+        # Lance's panics are BaseExceptions
+        if not engine.is_damage(error):
+            raise
+        raise Damaged(
+            500,
+            "the table's newest version is damaged; nothing was changed; drop the table, and "
+            "store it again",
+        ) from error
     new = [lance.dataset(str(table)) for table in tables]
     fragments = []
     files = []

@@ -26,13 +26,15 @@ import lance.fragment
 import pyarrow as pa
 import pyarrow.types as is_
 
-from rt_frames._schema.data_type import contains
+from rt_frames._schema.data_type import contains, show_type
 from rt_frames._text import list_names, one_line
 from rt_frames._threads import prefetch
 from rt_frames.local.http_error import HTTPError
 
 # bytes per column; with larger pages, Lance copies the data first
 PAGE_BYTES = 2 * 2**20
+# of a batch that may be in memory besides the next one
+MAX_PREFETCHED_BYTES = 2**26
 # overwrites that are kept before the next one
 MAX_OVERWRITES = 9
 # an unreferenced file younger than this may belong to a write in progress
@@ -97,7 +99,7 @@ def feeding(
     causes: list[Exception] = []
 
     def watched_batches() -> Iterator[pa.RecordBatch]:
-        with contextlib.closing(prefetch(batches)) as prefetched:
+        with contextlib.closing(prefetch(batches, _is_small)) as prefetched:
             try:
                 for batch in prefetched:
                     counts.append(batch.num_rows)
@@ -112,6 +114,10 @@ def feeding(
         raise (causes[0] if causes else error) from None
     finally:
         pa.default_memory_pool().release_unused()
+
+
+def _is_small(batch: pa.RecordBatch) -> bool:
+    return int(batch.nbytes) < MAX_PREFETCHED_BYTES
 
 
 def advise_on_codes(schema: pa.Schema) -> str:
@@ -223,8 +229,8 @@ def check_fits(schema: pa.Schema, table: pa.Schema) -> None:
         elif types[name] != field.type:
             raise HTTPError(
                 400,
-                f"column {name!r} is {types[name]}, but {field.type} in the table; nothing was "
-                "changed; cast it first",
+                f"column {name!r} is {show_type(types[name])}, but {show_type(field.type)} "
+                "in the table; nothing was changed; cast it first",
             )
 
 
@@ -251,6 +257,9 @@ def forget_versions(
             report = table.explain_cleanup_old_versions(
                 delete_unverified=True, include_files=True, **options
             )
+            # Lance follows links, and would remove the files of others
+            if _leads_outside(folder, report.candidate_files):
+                return
             table.cleanup_old_versions(**options)
             unused_since = time.time() - max(keep, IN_USE).total_seconds()
             _remove_unreferenced(folder, report.candidate_files, unused_since)
@@ -291,10 +300,23 @@ def _is_overwrite(table: Any, version: int) -> bool:
     return False
 
 
+def _leads_outside(folder: Path, files: list[Any]) -> bool:
+    """Return whether a file is behind a link that leads out of the table's folder."""
+    root = folder.resolve()
+    return not all(
+        _locate(folder, file).resolve().is_relative_to(root) for file in files
+    )
+
+
+def _locate(folder: Path, file: Any) -> Path:
+    path: str = file.path
+    return folder / path.rpartition(f"{folder.name}/")[2]
+
+
 def _remove_unreferenced(folder: Path, files: list[Any], before: float) -> None:
     """Remove files that killed processes left; Lance would keep them for a week."""
     for file in files:
-        path = folder / file.path.rpartition(f"{folder.name}/")[2]
+        path = _locate(folder, file)
         with contextlib.suppress(OSError):
             if file.unverified and path.stat().st_mtime < before:
                 path.unlink()
@@ -380,6 +402,12 @@ def _read_reason(text: str) -> tuple[str, str]:
 def is_conflict(error: BaseException) -> bool:
     """Return whether somebody else changed the table at the same time."""
     return isinstance(error, Conflict) or bool(_CONFLICT.search(str(error)))
+
+
+def is_damage(error: BaseException) -> bool:
+    """Return whether files of the table are at fault, not the disk or the memory."""
+    known = _find_known_failure(error, "", certain=False)
+    return known is None or bool(_NOT_FOUND.search(str(error)))
 
 
 def _find_known_failure(

@@ -12,14 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import lance
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as is_
 
 from rt_frames._names import duplicates
-from rt_frames._schema.data_type import storage
-from rt_frames._text import list_names
+from rt_frames._schema.data_type import show_type, storage
+from rt_frames._schema.keys import (
+    compact,
+    compared_bytes,
+    find_equal,
+    find_null,
+    show_key,
+)
+from rt_frames._text import format_bytes, list_names
 from rt_frames.local import commits, engine
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import alignment
@@ -34,7 +39,8 @@ _RULES = {
 _IGNORED = {"timeout", "use_index", "use_lsm_write"}
 _NO_KEYS = (is_.is_floating, is_.is_nested, is_.is_null)
 _COUNTS = ("num_updated_rows", "num_inserted_rows", "num_deleted_rows")
-_ROW = "row"
+# of all rows of one merge, and what it takes to compare them
+MAX_KEY_BYTES = 2**30
 
 
 def parse_keys(parameters: dict[str, list[str]]) -> list[str]:
@@ -92,7 +98,7 @@ def check(keys: list[str], schema: pa.Schema, table: pa.Schema) -> None:
         if not _can_be_key(arrow):
             raise HTTPError(
                 400,
-                f"column {key!r:.200} is {str(arrow)[:200]}, which cannot be a key; nothing was "
+                f"column {key!r:.200} is {show_type(arrow)}, which cannot be a key; nothing was "
                 "changed; use a column of whole numbers, text, dates, times, decimals, categories "
                 "or UUIDs",
             )
@@ -115,76 +121,55 @@ def stage(
 ) -> None:
     """Write the rows of a merge into staging; refuse null and duplicate keys."""
     rows = 0
-    tables = []
+    nbytes = 0
+    # of each key, its values in each batch
+    chunks: list[list[pa.Array]] = [[] for _ in keys]
     with pa.ipc.new_stream(str(folder / "rows"), schema) as writer:
         for batch in batches:
-            tables.append(_read_keys(keys, batch, rows))
+            for key, key_chunks in zip(keys, chunks, strict=True):
+                column = _read_key(key, batch, rows)
+                nbytes += compared_bytes(column)
+                if nbytes > MAX_KEY_BYTES:
+                    raise HTTPError(
+                        413,
+                        f"the keys of the rows take more than {format_bytes(MAX_KEY_BYTES)}; "
+                        "nothing was changed; upsert fewer rows at once",
+                    )
+                key_chunks.append(compact(column))
             rows += batch.num_rows
             writer.write_batch(batch)
-    if tables:
-        _check_unique(keys, pa.concat_tables(tables))
+    if rows:
+        _check_unique(keys, schema, [pa.chunked_array(one) for one in chunks])
 
 
-def _read_keys(keys: list[str], batch: pa.RecordBatch, start: int) -> pa.Table:
-    """Return the key columns as plain values, with the number of each row."""
-    columns: dict[str, Any] = {}
-    for number, key in enumerate(keys):
-        values = batch.column(key)
-        if isinstance(values, pa.ExtensionArray):
-            values = values.storage
-        # decoded before nulls are counted: a dictionary may itself hold nulls
-        values = values.cast(_plain_type(values.type))
-        if values.null_count:
-            row = start + values.is_null().index(True).as_py()
-            raise HTTPError(
-                400,
-                f"column {key!r:.200}, row {row}: a key must not be null; nothing was changed; "
-                "fill it, or leave the row out",
-            )
-        columns[str(number)] = values
-    columns[_ROW] = pa.array(np.arange(start, start + batch.num_rows))
-    return pa.table(columns)
+def _read_key(key: str, batch: pa.RecordBatch, start: int) -> pa.Array:
+    """Return a key column; refuse nulls."""
+    column = batch.column(key)
+    row = find_null(column)
+    if row is not None:
+        raise HTTPError(
+            400,
+            f"column {key!r:.200}, row {start + row}: a key must not be null; nothing was "
+            "changed; fill it, or leave the row out",
+        )
+    return column
 
 
-def _check_unique(keys: list[str], table: pa.Table) -> None:
-    if len(keys) == 1 and len(table["0"].unique()) == table.num_rows:
+def _check_unique(
+    keys: list[str], schema: pa.Schema, columns: list[pa.ChunkedArray]
+) -> None:
+    rows = find_equal(columns)
+    if rows is None:
         return
-    duplicate = _find_duplicate(table)
-    if duplicate is None:
-        return
-    row = table.slice(duplicate["row_min"], 1)
+    first, second = rows
     values = []
-    for number, key in enumerate(keys):
-        # unlike as_py, to_string supports every value
-        text = row.column(number).combine_chunks().to_string().strip("[] \n")
-        values.append(f"{key}={text}")
+    for key, column in zip(keys, columns, strict=True):
+        values.append(f"{key}={show_key(column, second, schema.field(key).type)}")
     raise HTTPError(
         400,
-        f"rows {duplicate['row_min']} and {duplicate['row_max']} have the same key "
-        f"({', '.join(values):.200}); nothing was changed; send one row for each key",
+        f"rows {first} and {second} have the same key ({', '.join(values):.200}); nothing "
+        "was changed; send one row for each key",
     )
-
-
-def _find_duplicate(table: pa.Table) -> dict[str, int] | None:
-    """Return the first and last row of a key that occurs more than once, or None."""
-    names = table.column_names
-    names.remove(_ROW)
-    # grouping large_string takes Arrow ten times as long as grouping codes
-    columns = {name: _codes(table[name]) for name in names}
-    columns[_ROW] = table[_ROW]
-    groups = pa.table(columns).group_by(names, use_threads=False)
-    rows = groups.aggregate([(_ROW, "min"), (_ROW, "max")])
-    repeated = rows.filter(pc.field("row_min") != pc.field("row_max"))
-    if not repeated.num_rows:
-        return None
-    first: dict[str, int] = repeated.sort_by("row_min").slice(0, 1).to_pylist()[0]
-    return first
-
-
-def _codes(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return codes of the values; all chunks share one dictionary."""
-    encoded = column.dictionary_encode()
-    return pa.chunked_array([chunk.indices for chunk in encoded.chunks], pa.int32())
 
 
 def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:

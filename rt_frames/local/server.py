@@ -342,6 +342,17 @@ class _Request(HTTPRequest):
             reader.deadline = None
             sock.settimeout(HEAD_SECONDS)
 
+    def read_request_line(self) -> bool:
+        """Refuse a request target such as ``http://[/``, for which cheroot 11 fails."""
+        try:
+            return bool(super().read_request_line())  # type: ignore[no-untyped-call]  # of cheroot
+        except ValueError:
+            self.simple_response(
+                "400 Bad Request",
+                "the request target is malformed; send a path such as /v1/tables",
+            )
+            return False
+
     def header_reader(self, rfile: Any, headers: dict[bytes, bytes]) -> None:
         """Read the headers strictly.
 
@@ -470,6 +481,8 @@ class _Gateway(Gateway_10):
     def start_response(self, status: str, headers: Any, exc_info: Any = None) -> Any:
         if not self._body.ended:
             self.req.close_connection = True
+        # how long cheroot keeps an idle connection, as `_Server` sets it
+        headers = [*headers, ("Keep-Alive", f"timeout={HEAD_SECONDS}")]
         return super().start_response(status, headers, exc_info)
 
     def respond(self) -> None:

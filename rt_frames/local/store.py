@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 STAGED = re.compile(r"[0-9a-f]{32}")
+# a table that was dropped, until its files are removed
+_DROPPED = re.compile(r"[0-9a-f]{32}\.dropped")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _ATTEMPTS = 4
@@ -65,7 +67,18 @@ class Store:
         self.root = root.resolve()
         self.keep = keep
         self.staging = self.root / ".rt_frames-staging"
+        self._check_root()
         self._wipe()
+
+    def _check_root(self) -> None:
+        """Refuse a table's folder, with which its tables would be dropped."""
+        for folder in (self.root, *self.root.parents):
+            is_named = folder == self.root or folder.suffix == ".lance"
+            if is_named and (folder / "_versions").is_dir():
+                raise ValueError(
+                    f"{folder} is a table, not a folder of tables; nothing was changed; use "
+                    f"{folder.parent}"
+                )
 
     def _make_folder(self) -> None:
         """Create root and staging, which somebody may have removed meanwhile."""
@@ -73,7 +86,8 @@ class Store:
             raise ValueError(
                 f"{self.staging} is a link, which is not followed; remove it"
             )
-        self.staging.mkdir(parents=True, exist_ok=True)
+        self.root.mkdir(mode=engine.FOLDER_MODE, parents=True, exist_ok=True)
+        self.staging.mkdir(mode=engine.FOLDER_MODE, exist_ok=True)
 
     def names(self) -> list[str]:
         """List the tables, sorted."""
@@ -87,6 +101,12 @@ class Store:
     def check_free(self, name: str, *, replace: bool = False) -> None:
         """Refuse an invalid name, and a taken name unless its table is replaced."""
         folder = self._folder(name)
+        if name.lower().endswith(".lance") and not self._is_table(name):
+            raise HTTPError(
+                400,
+                f"{name!r} ends in '.lance', as the folders of tables do; nothing was stored; "
+                f"name the table {name[: name.lower().index('.lance')]!r}",
+            )
         # another process may create or drop the table between two checks
         for _ in range(_ATTEMPTS):
             if replace and self._is_table(name):
@@ -234,7 +254,10 @@ class Store:
                 break
             # `Missing` if it was dropped meanwhile: the name is free
             with contextlib.suppress(Missing), self.locked_table(name):
-                return commits.replace(target, staged)
+                try:
+                    return commits.replace(target, staged)
+                except commits.Damaged:
+                    self._remove(target)
         raise self._taken(name)
 
     @contextlib.contextmanager
@@ -244,7 +267,7 @@ class Store:
         with contextlib.ExitStack() as locks:
             # or `_wipe` in another process could remove it before it is locked
             with locked(self.staging):
-                folder.mkdir()
+                folder.mkdir(mode=engine.FOLDER_MODE)
                 locks.enter_context(locked(folder, shared=True))
             try:
                 yield folder
@@ -269,6 +292,9 @@ class Store:
                         if last_request > expired:
                             continue
                     shutil.rmtree(folder, ignore_errors=True)
+            for folder in self.staging.iterdir():
+                if _DROPPED.fullmatch(folder.name):
+                    _delete(folder)
 
     def _folders(self) -> Iterator[Path]:
         """Yield the staging folders, leaving out anything that others put there."""
@@ -300,9 +326,10 @@ class Store:
 
         Open readers lose its files.
         """
-        with self.locked_table(name) as target, self._temporary_folder() as folder:
+        with self.locked_table(name) as target, engine.as_http_errors():
             check_unchanged(target, etag)
-            target.rename(folder / "table")
+            self._make_folder()
+            self._remove(target)
             # staged rows must not reach a later table of the same name
             for staged in self._folders():
                 upload = staged / "table" / UPLOAD
@@ -310,6 +337,15 @@ class Store:
                     if upload.read_text() == name:
                         upload.unlink()
             self._wipe()
+
+    def _remove(self, target: Path) -> None:
+        """Remove a table at once, and then its files.
+
+        It is renamed, not moved into a new folder, for which a full disk has no room.
+        """
+        dropped = self.staging / f"{uuid.uuid4().hex}.dropped"
+        target.rename(dropped)
+        _delete(dropped)
 
     @contextlib.contextmanager
     def locked_table(self, name: str) -> Iterator[Path]:
@@ -319,7 +355,7 @@ class Store:
         with contextlib.ExitStack() as locks:
             with (
                 engine.as_http_errors(),
-                contextlib.suppress(FileNotFoundError),
+                contextlib.suppress(FileNotFoundError, NotADirectoryError),
             ):
                 handle = locks.enter_context(locked(folder))
                 is_same = os.path.samestat(os.fstat(handle), folder.stat())
@@ -330,9 +366,20 @@ class Store:
             yield folder
 
 
+def _delete(dropped: Path) -> None:
+    """Remove the files of a dropped table, or the link that it was."""
+    if dropped.is_symlink():
+        dropped.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(dropped, ignore_errors=True)
+
+
 def check_unchanged(target: Path, etag: str) -> None:
     """Raise 409 if the table no longer has the ETag. Empty and ``*`` match any."""
-    if etag not in ("", "*", engine.etag(target)):
+    # the manifest of a damaged table need not be there
+    if etag in ("", "*"):
+        return
+    if etag != engine.etag(target):
         raise HTTPError(
             409, "the table's ETag is not the one in If-Match; nothing was changed"
         )
@@ -372,7 +419,8 @@ def locked(folder: Path, *, shared: bool = False, wait: bool = True) -> Iterator
     lock_mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     if not wait:
         lock_mode |= fcntl.LOCK_NB
-    handle = os.open(folder, os.O_RDONLY)
+    # of a FIFO, open would wait for a writer
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
             fcntl.flock(handle, lock_mode)

@@ -77,19 +77,19 @@ class Uploads:
         """Write a part, invisible until the commit."""
         fragments_json: list[str] | None = None
         with (
+            engine.as_http_errors(),
             self._upload_folder(name, upload_id) as folder,
             _claimed(folder / "parts" / part) as claim,
         ):
             try:
-                with engine.as_http_errors():
-                    if replace:
-                        commits.create(folder / "replacing" / part, schema, batches)
-                    else:
-                        fragments_json = engine.stage_append(folder, schema, batches)
+                if replace:
+                    commits.create(folder / "replacing" / part, schema, batches)
+                else:
+                    fragments_json = engine.stage_append(folder, schema, batches)
                 with self._store.locked_table(name):
                     _check_open(folder)
                     claim.write_text(json.dumps(fragments_json))
-            except (HTTPError, OSError):
+            except BaseException:
                 # if the write has ended meanwhile, that is the reason to report
                 with contextlib.suppress(Missing), self._store.locked_table(name):
                     _check_open(folder)
@@ -97,12 +97,12 @@ class Uploads:
 
     def complete(self, name: str, upload_id: str, etag: str = "") -> int:
         """Commit the parts in the order of their ids; return the new version."""
-        with self._upload_folder(name, upload_id) as folder:
+        with (
+            engine.as_http_errors(),
+            self._upload_folder(name, upload_id) as folder,
+        ):
             try:
-                with (
-                    self._store.locked_table(name) as target,
-                    engine.as_http_errors(),
-                ):
+                with self._store.locked_table(name) as target:
                     _check_open(folder)
                     # first, so that a second request cannot commit again
                     (folder / UPLOAD).unlink()
@@ -115,6 +115,7 @@ class Uploads:
     def abort(self, name: str, upload_id: str) -> None:
         """Abort a multipart write, and remove its parts."""
         with (
+            engine.as_http_errors(),
             self._upload_folder(name, upload_id) as folder,
             self._store.locked_table(name),
         ):

@@ -26,6 +26,7 @@ from rt_frames._schema.data_type import (
     fixed_size,
     has_variable_items,
     iter_fields,
+    show_type,
     storage,
 )
 from rt_frames._text import list_names, one_line
@@ -309,7 +310,7 @@ def check_field(column: pa.Field) -> None:
         if advice:
             raise HTTPError(
                 400,
-                f"column {path!r:.200}: tables cannot store {str(field.type)[:200]}; {advice}",
+                f"column {path!r:.200}: tables cannot store {show_type(field.type)}; {advice}",
             )
         names = [child.name for child in child_fields(storage(field.type))]
         _check_unique(names, f"fields of column {path!r:.200}")

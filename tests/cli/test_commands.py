@@ -108,7 +108,7 @@ def statements(printed: str) -> list[str]:
 def test_what_the_demo_prints_can_be_typed_in_any_folder(run, tmp_path, monkeypatch):
     printed = run("demo").stdout
     assert printed.count("\nTrue\n") == 2
-    assert printed.splitlines()[-1].startswith("next: type these lines into python")
+    assert printed.splitlines()[-1].startswith("next: type these lines into ")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for line in statements(printed):

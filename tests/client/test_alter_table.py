@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import AlterationError, BadRequest
+from rt_frames.errors import AlterationError
 from tests.client.test_displays import seen_in
 from tests.schema.test_data_types import MAPS, RECORDED
 
@@ -72,10 +72,57 @@ def test_what_the_engine_refuses_or_does_wrong_is_refused_even_where_losses_are_
 ):
     with pytest.raises(AlterationError, match=f"{column}: .*2 rows, .*rewrite=True"):
         STORED.cast({column: dtype}).remote.alter_table("t", lossy=lossy)
-    with pytest.raises(BadRequest, match="nothing was changed") as answered:
-        table.cast({column: dtype})
-    assert len(str(answered.value)) < 320
     assert stored(table).version == 1
+
+
+def alter_by_plan(before: pl.DataFrame, after: pl.DataFrame) -> None:
+    rt.alter_columns("t", after.remote.plan_alterations(before))
+
+
+def alter_by_dicts(before: pl.DataFrame, after: pl.DataFrame) -> None:
+    plan = after.remote.plan_alterations(before)
+    rt.alter_columns("t", plan.to_json())
+
+
+def alter_by_cast(before: pl.DataFrame, after: pl.DataFrame) -> None:
+    plan = after.remote.plan_alterations(before)
+    rt.table("t").cast({change.path: change.data_type for change in plan})
+
+
+@pytest.mark.parametrize("alter", [alter_by_plan, alter_by_dicts, alter_by_cast])
+@pytest.mark.parametrize(
+    ("column", "dtype"),
+    [("qty", pl.Float64), ("day", pl.Datetime("us")), ("tag", pl.Date)],
+)
+def test_every_call_refuses_what_the_engine_refuses_in_the_same_words(
+    table, alter, column, dtype
+):
+    after = pl.DataFrame(schema={**STORED.schema, column: dtype})
+    with pytest.raises(AlterationError, match=column) as by_table:
+        after.remote.alter_table("t")
+    with pytest.raises(AlterationError) as refused:
+        alter(STORED, after)
+    assert str(refused.value) == str(by_table.value)
+    assert "nothing was sent" in str(refused.value)
+    assert stored(table).version == 1
+
+
+def test_a_cast_is_judged_by_the_type_that_the_table_has_now(table):
+    assert table.schema.field("qty").type == pa.int64()
+    as_text = STORED.cast({"qty": pl.String})
+    as_text.remote.alter_table("t", rewrite=True)
+    table.cast({"qty": "utf8"})
+    assert stored(table).schema.field("qty").type == pa.string()
+
+
+def test_changes_that_the_engine_makes_one_by_one_are_made_one_by_one(table):
+    after = STORED.cast({"qty": pl.Int32})
+    nullable = {"qty": False, "tag": False}
+    altered = after.remote.alter_table("t", nullable=nullable)
+    assert altered.version == stored(table).version == 3
+    assert stored(table).schema.field("qty") == pa.field("qty", pa.int32(), False)
+    assert stored(table).to_table()["qty"].to_pylist() == [1, 300]
+    assert after.remote.alter_table("t", nullable=nullable).version is None
 
 
 def test_the_service_is_told_by_name_and_does_as_told(table):
@@ -309,7 +356,7 @@ def test_what_changed_is_shown_and_a_handle_is_never_stale(table):
     ]
     altered = table.alter_columns(changes)
     for shown in (repr(altered), seen_in(altered).words):
-        assert "qty: renamed to n, to int32; tag: renamed to k" in shown
+        assert "qty: renamed to n, int64 to int32; tag: renamed to k" in shown
     assert table.schema.field("n").type == pa.int32()
     STORED.rename({"qty": "n", "tag": "k"}).cast({"n": pl.Int16}).remote.alter_table(
         "t", table
@@ -405,6 +452,29 @@ def test_what_libraries_read_a_column_as_is_no_change_of_it(rewrite):
     assert lance.dataset(f"{table.client}/kinds.lance").schema == before
 
 
+BELOW_0 = -880_000_000
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "direction"),
+    [
+        (pa.timestamp("ns"), pa.timestamp("s"), "nanoseconds .* towards 1970"),
+        (pa.timestamp("ns", "UTC"), pa.timestamp("s", "UTC"), "towards 1970"),
+        (pa.duration("ns"), pa.duration("s"), "nanoseconds .* towards 0"),
+    ],
+)
+def test_a_lossy_cast_of_what_is_below_0_cuts_as_the_refusal_says(
+    before, after, direction
+):
+    table = rt.to_table(pa.table({"c": pa.array([BELOW_0, -BELOW_0], before)}), "t")
+    frame = pa.schema({"c": after})
+    with pytest.raises(AlterationError, match=direction):
+        rt.alter_table(frame, "t")
+    rt.alter_table(frame, "t", lossy=True)
+    found = lance.dataset(f"{table.client}/t.lance").to_table()
+    assert found["c"].cast(pa.int64()).to_pylist() == [0, 0]
+
+
 ID = "00010203-0405-0607-0809-0a0b0c0d0e0f"
 ID_BYTES = uuid.UUID(ID).bytes
 CATEGORY = pa.dictionary(pa.int32(), pa.string())
@@ -448,3 +518,65 @@ def test_text_that_is_no_json_does_not_become_json():
     with pytest.raises(rt.errors.BadRequest, match=r"JSON 'x'.*nothing was changed"):
         rt.alter_table(pa.schema({"c": pa.json_()}), "t", rewrite=True)
     assert table.to_arrow()["c"].to_pylist() == ["[1]", "x"]
+
+
+READ_OTHERWISE = {
+    "time": pa.time64("us"),
+    "short time": pa.time32("s"),
+    "day": pa.date64(),
+    "second": pa.timestamp("s", "UTC"),
+    "span": pa.duration("s"),
+    "text": pa.string(),
+    "bytes": pa.binary(3),
+    "code": pa.dictionary(pa.int32(), pa.int64()),
+    "list": pa.list_(pa.time64("us")),
+    "struct": pa.struct([("x", pa.date64()), ("y", pa.int8())]),
+}
+
+
+@pytest.mark.parametrize("read", ["to_polars", "scan", "schema"])
+def test_a_type_as_polars_reads_it_is_no_change_of_the_tables(read):
+    stored_as = pa.table({name: pa.nulls(2, t) for name, t in READ_OTHERWISE.items()})
+    table = rt.to_table(stored_as.append_column("n", [[1, 2]]), "kinds")
+    own = table.scan() if read == "scan" else table.to_polars()
+    after = own.schema if read == "schema" else own
+    assert not rt.plan_alterations(table, after)
+    assert rt.alter_table(after, "kinds", rewrite=True).version is None
+    renamed = own.rename({"time": "clock"}).with_columns(pl.col("n").cast(pl.Int8))
+    plan = rt.plan_alterations(table, renamed, rename={"time": "clock"})
+    assert [str(one) for one in plan] == ["time: renamed to clock", "n: int64 to int8"]
+
+
+def test_every_recorded_type_as_polars_reads_it_is_no_change_of_the_tables(client):
+    for number, (arrow, _) in enumerate([*RECORDED, *MAPS]):
+        column = pa.table({"c": pa.nulls(2, arrow)})
+        if arrow == pa.null():
+            continue
+        table = client.create_table(f"t{number}", column)
+        try:
+            own = table.to_polars()
+        except rt.errors.UnsupportedTypeError:
+            continue
+        assert not rt.plan_alterations(table, own), arrow
+
+
+@pytest.mark.parametrize("options", [{}, {"rename": {"t": "u"}}])
+def test_a_type_that_is_asked_for_is_a_change_even_if_polars_reads_the_column_so(
+    options,
+):
+    table = rt.to_table(pa.table({"t": pa.nulls(1, pa.time64("us"))}), "times")
+    name = "u" if options else "t"
+    own = table.to_polars().rename(options.get("rename", {}))
+    asked = {name: "time64[ns]"}
+    plan = rt.plan_alterations(table, own, dtypes=asked, **options)
+    assert plan[0].data_type == pa.time64("ns")
+    exact = rt.plan_alterations(table, own.to_arrow().schema, **options)
+    assert exact[0].data_type == pa.time64("ns")
+
+
+def test_only_the_field_that_changed_is_cast_inside_a_struct():
+    fields = pa.struct([("at", pa.time64("us")), ("n", pa.int64())])
+    table = rt.to_table(pa.table({"s": pa.nulls(1, fields)}), "structs")
+    after = pl.Schema({"s": pl.Struct({"at": pl.Time, "n": pl.Int32})})
+    plan = rt.plan_alterations(table, after)
+    assert [str(one) for one in plan] == ["s.n: int64 to int32"]

@@ -460,14 +460,7 @@ def test_a_first_partition_whose_categories_have_no_value_needs_a_type(folder, n
     assert rows(table)["c"].to_pylist() == [None, None, "a"]
 
 
-# older Polars reads no extension types
-FROM_POLARS = [
-    *["id", "doc"][: 2 * hasattr(pl, "BaseExtension")],
-    "bytes",
-    "fixed",
-    "vector",
-    "kind",
-]
+FROM_POLARS = ["id", "doc", "bytes", "fixed", "vector", "kind"]
 
 
 def test_what_was_read_is_added_again_by_every_library(folder, name):
@@ -759,3 +752,30 @@ def test_who_loses_it_with_what_is_read_once_is_offered_nothing_but_to_send_it_a
         client.create_table("t", data, if_exists="append")
     assert "if_exists" not in str(raised.value)
     assert contested.tables["t"].rows["n"].to_pylist() == [1]
+
+
+LONG = {
+    "a zone": {"type": f"timestamp:us:{'Z' * 80_000}"},
+    "a field": {
+        "type": "struct",
+        "fields": [{"name": "f" * 80_000, "type": {"type": "int64"}, "nullable": True}],
+    },
+}
+
+
+@pytest.mark.parametrize("data_type", LONG.values(), ids=LONG)
+@pytest.mark.parametrize("if_exists", ["append", "upsert"])
+def test_a_long_type_that_a_service_describes_is_shortened_in_messages(
+    server, data_type, if_exists
+):
+    fields = [
+        {"name": "n", "type": {"type": "int64"}, "nullable": True},
+        {"name": "a", "type": data_type, "nullable": True},
+    ]
+    server.answering((200, {"version": 1, "schema": {"fields": fields}}))
+    client = connected(server, retries=0, dialect="lancedb")
+    on = "n" if if_exists == "upsert" else None
+    rows = pl.DataFrame({"n": [1], "a": [True]})
+    with pytest.raises((TypeError, ValueError)) as raised:
+        rt.to_table(rows, "t", client=client, if_exists=if_exists, on=on)
+    assert len(str(raised.value)) < 800

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 
 import pandas as pd
 import polars as pl
@@ -10,7 +11,12 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import AlterationError, BadRequest, UnsupportedTypeError
+from rt_frames.errors import (
+    AlterationError,
+    BadRequest,
+    ConflictError,
+    UnsupportedTypeError,
+)
 from tests.local.test_service import COLUMNS
 
 BASE = pa.table({"id": [1, 2], "s": ["x", None]})
@@ -264,15 +270,15 @@ def test_what_fails_half_way_names_what_was_done_and_the_same_call_finishes(
     place.create(name, BASE.append_column("old", [[1, 2]]))
     after = {"id": "int32", "new": "int8"}
     options = {"add_columns": True, "drop_columns": ["old"]}
-    send = rt.Client.alter_columns
+    send = rt.Client._alter
 
-    def fail_to_drop(client, table, plan):
+    def fail_to_drop(client, table, plan, since):
         if plan.dropped:
             raise kind("made up")
-        return send(client, table, plan)
+        return send(client, table, plan, since)
 
     with monkeypatch.context() as patch:
-        patch.setattr(rt.Client, "alter_columns", fail_to_drop)
+        patch.setattr(rt.Client, "_alter", fail_to_drop)
         with pytest.raises(kind, match="made up") as refused:
             alter(place, name, after, **options)
     (note,) = refused.value.__notes__
@@ -284,6 +290,61 @@ def test_what_fails_half_way_names_what_was_done_and_the_same_call_finishes(
     table = alter(place, name, after, **options)
     assert table.version == 4
     assert place.read(name).column_names == ["id", "s", "new"]
+
+
+def and_meanwhile(rows: pa.Table, happens) -> Iterator[pa.Table]:
+    """Yield rows. Before, when their table was described, something else happens."""
+    happens()
+    yield rows
+
+
+X = pa.table({"id": [3], "x": [0.5]})
+XY = pa.table({"id": [4], "x": [1.5], "y": ["new"]})
+Y = pa.table({"id": [5], "y": ["later"]})
+
+
+@pytest.mark.parametrize("if_exists", ["append", "upsert"])
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [(X, X), (X, XY), (XY, X), (XY, XY), (Y, XY)]
+)
+def test_of_two_jobs_that_add_a_column_at_once_the_second_goes_on(
+    place, name, theirs, ours, if_exists
+):
+    place.create(name, BASE)
+    ours = ours.set_column(0, "id", pa.array([9]))
+    options = {"add_columns": True, "if_exists": if_exists}
+    if if_exists == "upsert":
+        options["on"] = "id"
+    rows = and_meanwhile(ours, lambda: place.create(name, theirs, **options))
+    place.create(name, rows, **options)
+    nothing = dict.fromkeys(place.read(name).column_names)
+    expected = [*BASE.to_pylist(), *theirs.to_pylist(), *ours.to_pylist()]
+    assert place.rows(name) == [nothing | row for row in expected]
+    assert {*nothing} == {"id", "s", *theirs.column_names, *ours.column_names}
+
+
+@pytest.mark.parametrize("dtype", ["string", "int64", "float32"])
+def test_a_column_that_two_jobs_add_with_other_types_is_a_conflict(place, name, dtype):
+    place.create(name, BASE)
+    other = pa.table({"id": [3], "x": pa.nulls(1, dtype)})
+    rows = and_meanwhile(X, lambda: place.append(name, other, add_columns=True))
+    words = (
+        f"somebody else added column 'x' meanwhile, as {other['x'].type}, not double"
+    )
+    with pytest.raises(ConflictError, match=words) as refused:
+        place.append(name, rows, add_columns=True)
+    assert refused.value.status == 400
+    assert place.read(name)["id"].to_pylist() == [1, 2, 3]
+
+
+def test_a_plan_adds_no_column_that_was_there_before(place, name):
+    place.create(name, BASE)
+    there = rt.AlterationPlan(added=pa.schema([("s", BASE["s"].type)]))
+    assert place.client.alter_columns(name, there).version is None
+    other = rt.AlterationPlan(added=pa.schema([("s", pa.int8())]))
+    with pytest.raises(BadRequest, match="already exists"):
+        place.client.alter_columns(name, other)
+    assert place.read(name).equals(BASE)
 
 
 def test_rows_that_have_values_in_dropped_columns_alone_can_still_be_read(place, name):

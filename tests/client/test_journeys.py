@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pytest
 from polars.testing import assert_frame_equal
 
 import rt_frames as rt
 from tests.support.compare import assert_same_values, stored
+from tests.support.processes import python
 
 
 def test_every_value_of_the_flights_arrives_from_pandas(
@@ -34,3 +38,30 @@ def test_every_value_of_the_flights_streams_in_order_from_a_lazy_frame(
     assert_frame_equal(
         found, flights.collect(), categorical_as_str=True, check_dtypes=False
     )
+
+
+LARGE = """
+import sys
+import polars as pl
+import rt_frames as rt
+from tests.support.faults import resident
+
+pl.scan_csv(sys.argv[1]).pipe(rt.to_table, sys.argv[2])
+print(resident("VmHWM") // 2**20)
+"""
+
+
+@pytest.mark.long
+def test_a_large_file_is_not_held(tmp_path, service, name):
+    """Of 1.2 GB, half at most is in memory: what Polars reads ahead."""
+    line = b"1,2.5,some text that is long enough to matter in the memory of a process\n"
+    with (tmp_path / "t.csv").open("wb") as file:
+        file.write(b"a,b,c\n")
+        for _ in range(120):
+            file.write(line * 140_000)
+    key = {"RT_FRAMES_URL": service.url, "RT_FRAMES_API_KEY": service.api_key}
+    with python("-c", LARGE, tmp_path / "t.csv", name, env=os.environ | key) as program:
+        out, err = program.communicate()
+    assert program.returncode == 0, err
+    assert stored(service, name).num_rows == 120 * 140_000
+    assert int(out) < 700

@@ -72,6 +72,44 @@ def test_a_nan_of_polars_comes_back_as_one(table):
     assert found.to_pandas()["x"].isna().tolist() == [True, True, False]
 
 
+IDS = pa.array([bytes(16), None], pa.uuid())
+READ_AS = {  # columns whose second row is null, and the first as Polars has it
+    "UUIDs": (IDS, bytes(16)),
+    "JSON": (pa.array(["[1]", None], pa.json_()), "[1]"),
+    "UUIDs in structs": (
+        pa.StructArray.from_arrays([IDS], ["a"], mask=IDS.is_null()),
+        {"a": bytes(16)},
+    ),
+    "UUIDs in lists": (
+        pa.ListArray.from_arrays(pa.array([0, None, 2], pa.int32()), IDS),
+        [bytes(16), None],
+    ),
+    "lists of maps": (
+        pa.array([[None], None], pa.list_(pa.map_(pa.string(), pa.int64()))),
+        [None],
+    ),
+}
+
+
+@pytest.mark.parametrize(("column", "value"), READ_AS.values(), ids=READ_AS)
+def test_polars_reads_what_is_stored_in_other_types_than_its_own(table, column, value):
+    found = table.client.create_table(
+        "kinds", pa.table({"c": column}), if_exists="replace"
+    )
+    for frame in (found.to_polars(), found.scan().collect()):
+        assert frame["c"].to_list() == [value, None]
+
+
+def test_a_null_among_maps_is_no_empty_map_in_polars(table):
+    maps = pa.array([[("a", 1)], None, []], pa.map_(pa.string(), pa.int64()))
+    data = pa.table({"m": maps, "s": pa.StructArray.from_arrays([maps], ["m"])})
+    found = table.client.create_table("maps", data, if_exists="replace")
+    for frame in (found.to_polars(), found.scan().collect()):
+        for column in (frame["m"], frame["s"].struct.field("m")):
+            assert column.is_null().to_list() == [False, True, False]
+            assert len(column[2]) == 0
+
+
 SECONDS = [0, 10**10, None, 2**60]
 FOR_POLARS = {  # columns, the rows of them that Polars holds, and what is said of the others
     "moments in seconds": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
+import re
 import threading
 
 import polars as pl
@@ -22,6 +23,7 @@ from tests.support.servers import KEY
 
 # from this version on, Polars raises the errors of sources as they are
 KEEPS_ERRORS = int(pl.__version__.partition(".")[0]) >= 2
+WIDE = pa.decimal256(60, 2)
 FRAME = pl.DataFrame(
     {
         "n": [*range(2000), None],
@@ -137,6 +139,39 @@ def test_a_column_of_each_type_is_that_of_to_polars(table, kind):
         assert_frame_equal(scan.collect(), expected)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_without_rows_is_read_in_the_types_of_one_with_rows(table, kind, capfd):
+    arrow, _ = KINDS[kind]
+    schema = pa.schema({"c": arrow, "n": pa.int64()})
+    odd = table.client.create_table("none", schema.empty_table(), if_exists="replace")
+    scan = odd.scan()
+    try:
+        expected = odd.to_polars()
+    except rt.errors.UnsupportedTypeError:
+        with fails(rt.errors.UnsupportedTypeError, "'c': Polars cannot hold"):
+            scan.collect()
+    else:
+        assert scan.collect_schema() == expected.schema
+        assert_frame_equal(scan.collect(), expected)
+    assert "panicked" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wide", [WIDE, pa.list_(WIDE), pa.struct({"a": WIDE})], ids=str
+)
+@pytest.mark.parametrize("rows", [0, 2])
+def test_wide_decimals_are_refused_before_polars_panics(table, wide, rows, capfd):
+    data = pa.table({"c": pa.nulls(rows, wide), "n": pa.array(range(rows), "int64")})
+    odd = table.client.create_table("wide", data, if_exists="replace")
+    words = re.escape(f"'c': Polars cannot hold Arrow's {wide}; leave it out")
+    with pytest.raises(rt.errors.UnsupportedTypeError, match=words):
+        odd.to_polars()
+    with fails(rt.errors.UnsupportedTypeError, words):
+        odd.scan().collect()
+    assert odd.scan().select("n").collect()["n"].to_list() == [*range(rows)]
+    assert "panicked" not in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("kind", FOR_POLARS)
 def test_what_polars_cannot_hold_is_refused_where_it_is_read(table, kind):
     column, held, words = FOR_POLARS[kind]
@@ -146,6 +181,11 @@ def test_what_polars_cannot_hold_is_refused_where_it_is_read(table, kind):
     assert scan.select("n").collect()["n"].to_list() == [*range(len(column))]
     with fails(rt.errors.UnsupportedTypeError, words):
         scan.collect()
+    if not held:
+        with fails(
+            rt.errors.UnsupportedTypeError, r"'x': .* scan\(\), .* to_arrow\(\)"
+        ):
+            rt.to_table(scan, "copy", client=table.client)
     if held:
         assert_frame_equal(scan.head(held).collect(), odd.to_polars(limit=held))
         rt.to_table(rows.slice(2), "odd", client=table.client, if_exists="append")
@@ -298,8 +338,8 @@ def test_a_service_that_cannot_be_read_from_is_refused(server):
     assert server.requests == []
 
 
-def test_a_query_that_has_its_rows_hangs_up(server):
-    left = threading.Event()
+def sending(batches: int, left: threading.Event):
+    """Make a script that sends a batch of 2 MB again and again."""
     numbers = pa.record_batch({"n": range(2**17), "s": ["a"] * 2**17})
 
     def script(connection):
@@ -312,7 +352,7 @@ def test_a_query_that_has_its_rows_hangs_up(server):
         sink = connection.sock.makefile("wb")
         try:
             with pa.ipc.new_stream(sink, numbers.schema) as writer:
-                for _ in range(500):
+                for _ in range(batches):
                     writer.write_batch(numbers)
         except OSError:
             left.set()
@@ -320,7 +360,23 @@ def test_a_query_that_has_its_rows_hangs_up(server):
         with contextlib.suppress(OSError):
             sink.close()
 
-    server.script = script
+    return script
+
+
+def test_a_table_is_written_to_a_file_a_few_batches_at_a_time(server, tmp_path):
+    """Of three hundred megabytes, only a few are in memory."""
+    server.script = sending(200, threading.Event())
+    scan = connected(server, dialect="lancedb").table("t").scan()
+    file = tmp_path / "t.parquet"
+    with in_bounds(seconds=60, mib=200):
+        scan.sink_parquet(file)
+    assert pl.scan_parquet(file).select(pl.len()).collect().item() == 200 * 2**17
+    file.unlink()
+
+
+def test_a_query_that_has_its_rows_hangs_up(server):
+    left = threading.Event()
+    server.script = sending(500, left)
     scan = connected(server, dialect="lancedb", timeout=20).table("t").scan()
     query = scan.filter(pl.col("n") % 2 == 0).head(3)
     assert query.collect(engine="streaming")["n"].to_list() == [0, 2, 4]

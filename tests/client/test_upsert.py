@@ -255,6 +255,46 @@ REFUSED = {
 }
 
 
+FAR = {
+    "date": (pa.array([6_000_000], pa.int32()).view(pa.date32()), "18397-06-11"),
+    "farther": (
+        pa.array([2**31 - 1], pa.int32()).view(pa.date32()),
+        "2147483647 as date",
+    ),
+    "zone": (
+        pa.array([2**60]).view(pa.timestamp("ms", "UTC")),
+        "1152921504606846976 as",
+    ),
+    "nanosecond": (pa.array([1]).view(pa.time64("ns")), "00:00:00.000000001"),
+}
+
+
+@pytest.mark.parametrize(("value", "shown"), FAR.values(), ids=FAR)
+def test_equal_keys_that_python_has_no_value_for_are_shown(place, name, value, shown):
+    rows = pa.table({"id": pa.concat_arrays([value, value])})
+    with pytest.raises(UnsupportedTypeError, match=f"rows 0 and 1 .* id={shown}"):
+        place.create(name, rows, if_exists="upsert", on="id")
+
+
+def coded(codes: list, values: list) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), pa.array(values))
+
+
+CODED = {
+    "two codes of one value": ([coded([0, 1], ["a", "a"])], "rows 0 and 1"),
+    "another dictionary": ([coded([0], ["a"]), coded([1], ["b", "a"])], "rows 0 and 1"),
+    "a null value": ([coded([0, 1], ["a", None])], "row 1: the key is null"),
+    "a null code": ([coded([0, None], ["a"])], "row 1: the key is null"),
+}
+
+
+@pytest.mark.parametrize(("chunks", "words"), CODED.values(), ids=CODED)
+def test_categories_are_equal_by_value_whatever_their_codes(place, name, chunks, words):
+    rows = pa.table({"id": pa.chunked_array(chunks)})
+    with pytest.raises(UnsupportedTypeError, match=words):
+        place.create(name, rows, if_exists="upsert", on="id")
+
+
 @pytest.mark.parametrize(("columns", "words"), REFUSED.values(), ids=REFUSED)
 @pytest.mark.parametrize("kind", ["frame", "query", "stream", "items", "one item"])
 def test_a_row_that_cannot_be_matched_is_refused_with_nothing_stored(

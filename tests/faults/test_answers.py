@@ -16,6 +16,7 @@ import pytest
 import rt_frames as rt
 from rt_frames import errors
 from tests.support.faults import connected, fails, in_bounds, patient
+from tests.support.hosted import SMALL_PARTS, Hosted, serving
 from tests.support.servers import KEY, Connection, Server
 
 SMALL = pa.table({"a": [1, 2]})
@@ -106,6 +107,70 @@ def test_F20_F23_F24_each_status_has_its_error_and_only_what_is_safe_is_sent_aga
         assert ("the outcome is unknown" in str(error)) == is_open
         assert ("nothing was" in str(error)) == (not is_open)
         assert not is_open or error.listed == (False if what == "create" else None)
+
+
+ROWS = pa.table({"n": range(1000)})
+DESCRIBED = {
+    "version": 1,
+    "schema": {"fields": [{"name": "n", "type": {"type": "int64"}, "nullable": True}]},
+}
+UNCOMPRESSED = (
+    "; if the server does not support compressed Arrow buffers, pass compression=None"
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "rows", "options", "is_offered"),
+    [
+        (400, ROWS, {"compression": "zstd"}, True),
+        (415, ROWS, {"compression": "lz4"}, True),
+        (415, ROWS.to_reader, {"compression": "zstd"}, True),
+        (415, ROWS, {"compression": "zstd", "if_exists": "append"}, True),
+        (400, ROWS, {"compression": None}, False),
+        # on loopback, which needs no codec
+        (415, ROWS, {}, False),
+        (415, ROWS[:0], {"compression": "zstd"}, False),
+        (422, ROWS, {"compression": "zstd"}, False),
+        (406, ROWS, {"compression": "zstd"}, False),
+    ],
+)
+def test_a_server_that_may_not_support_compressed_buffers_gets_them_as_they_are(
+    server, status, rows, options, is_offered
+):
+    def script(connection: Connection) -> None:
+        while True:
+            request = connection.body(connection.head())
+            if "/describe/" in request.path:
+                connection.answer(200, DESCRIBED)
+            elif request.method == "GET":
+                connection.answer(200, {"tables": []})
+            else:
+                connection.answer(status, {"error": "unreadable"})
+
+    server.script = script
+    client = patient(server, dialect="lancedb")
+    data = rows() if callable(rows) else rows
+    with pytest.raises(errors.ResponseError) as caught:
+        client.create_table("t", data, **options)
+    assert caught.value.status == status
+    assert (UNCOMPRESSED in str(caught.value)) == is_offered
+
+
+def test_a_part_that_a_server_cannot_read_may_be_sent_uncompressed():
+    hosted = Hosted(fault=lambda _, step: "415" if step == "part" else "")
+    rows = pa.table({"n": range(50_000)})
+    with serving(hosted) as server:
+        client = patient(server, dialect=SMALL_PARTS)
+        client.list_tables()
+        with pytest.raises(errors.ResponseError, match=UNCOMPRESSED):
+            client.create_table("t", rows, compression="lz4")
+
+
+def test_an_embedded_service_reads_compressed_buffers_and_says_what_it_refuses(service):
+    client = rt.connect(service.url, api_key=service.api_key, default=False)
+    with pytest.raises(errors.BadRequest) as caught:
+        client.create_table("not a name", ROWS, compression="zstd")
+    assert "compress" not in str(caught.value)
 
 
 NOT_OF_A_TABLE, COLUMN = errors.ResponseError, errors.BadRequest
@@ -250,6 +315,9 @@ SPELLED = [
     ("ab/c+d=efg", "no ab&#x2F;c&#43;d&#61;efg or ab%2Fc%2bd%3Defg", "no *** or ***"),
     ('a"b<c&\\defg', r"no a\"b<c&\\defg", "no ***"),
     ('a"b<c&\\defg', "no a&quot;b&lt;c&amp;%5cdefg", "no ***"),
+    ('a%41"bcdefg', r"no a%41\"bcdefg", "no ***"),
+    (r"a%5C\bcdefg", r"no a%5C\\bcdefg", "no ***"),
+    ('a&lt;"bcdefg', r"no a&lt;\"bcdefg or a%26lt;%22bcdefg", "no *** or ***"),
     ("test", "table 'test_sales' of latest test", "table 'test_sales' of latest ***"),
     ("test", r"no\ntest", "no ***"),
     ("test-key", "my_test-keys", "my_***s"),

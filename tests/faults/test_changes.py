@@ -122,7 +122,7 @@ def test_F46_F47_F48_F49_each_fault_has_its_error_and_nothing_is_sent_again_that
     ):
         meet(hosted, step, fault, times)
         if is_done and step in ("add_columns", "drop_columns"):
-            # the newest version may be another writer's
+            # the version may be another writer's
             assert call(client).version is None
         else:
             said = str(fails_as(lambda: call(client), kinds, caplog))
@@ -434,6 +434,26 @@ def test_F47_what_is_there_but_differs_is_not_done(caplog, field):
         meet(hosted, "add_columns", "lose the answer", 1)
         hosted.changed = lambda step: step == "add_columns" and somebody(step)
         fails(lambda: add(client), errors.OutcomeUnknown, caplog, "before: version 2;")
+
+
+@pytest.mark.parametrize(("change", "rows"), [(add, NO_X), (alter, CHANGES[alter][1])])
+def test_a_plan_goes_on_if_somebody_else_adds_its_column_meanwhile(change, rows):
+    hosted = with_versions(Hosted())
+    theirs = THERE.append_column("x", pa.nulls(4, pa.float64()))
+
+    def somebody(step: str) -> None:
+        # once this plan has looked
+        if step == "describe" and len(hosted.tables["t"].versions) == 2:
+            hosted.tables["t"].versions.append([theirs])
+
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
+    ):
+        hosted.changed = somebody
+        change(client)
+    assert hosted.steps.count("add_columns") == 1
+    assert rows_of(hosted) == sorted(rows, key=str)
 
 
 def test_F46_an_upsert_that_is_cut_in_its_body_is_sent_once_and_safe_to_send_again(

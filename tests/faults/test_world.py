@@ -502,6 +502,27 @@ READ_OTHERWISE = ["a$b", "a b", "é", "x" * 129, "a:b"]  # by servers of that fa
 
 
 @pytest.mark.parametrize(
+    ("path", "name", "folder"),
+    [
+        ("./tables/sales", "sales", "./tables"),
+        ("../sales", "sales", ".."),
+        ("/data/tables/sales.lance", "sales", "/data/tables"),
+        ("/sales", "sales", "/"),
+        ("~/tables/sales", "sales", "~/tables"),
+        (r"C:\tables\sales", "sales", "C:/tables"),
+        ("./tables%2Fsales", "sales", "./tables"),
+    ],
+)
+def test_a_path_in_the_place_of_a_name_is_taken_apart(tmp_path, path, name, folder):
+    with rt.connect(tmp_path, default=False) as client:
+        with pytest.raises(ValueError, match="expected a name, not a path") as refused:
+            client.create_table(path, SMALL)
+        cure = f"; pass '{name}' alone, and name the folder in rt.connect('{folder}')"
+        assert str(refused.value).endswith(cure)
+        assert client.create_table(name, SMALL).created
+
+
+@pytest.mark.parametrize(
     ("dialect", "more"), [("documented", []), ("lancedb", READ_OTHERWISE)]
 )
 def test_F35_a_name_that_no_address_carries_or_that_may_lead_elsewhere_is_refused_before_anything_is_sent(

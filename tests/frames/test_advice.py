@@ -123,7 +123,8 @@ def test_the_dtypes_that_are_offered_are_taken_and_change_no_value(frame):
 NOON = dt.datetime(2020, 1, 1, 12)
 DAY, NOON_UTC = NOON.date(), NOON.replace(tzinfo=dt.UTC)
 PERIODS = pd.period_range("2020", periods=2, freq="M", name="m")
-
+NOONS = objects(NOON_UTC, NOON_UTC.astimezone(dt.timezone(dt.timedelta(hours=2))))
+CUT_DAYS = pd.cut(pd.to_datetime(["2020-01-01", "2020-02-01", None]), 2)
 HELPED = [  # columns, what is offered, and how it is written
     (pd.Series(PERIODS), ".dt.to_timestamp()", "x.dt.to_timestamp()"),
     (
@@ -131,7 +132,14 @@ HELPED = [  # columns, what is offered, and how it is written
         ".cat.rename_categories(str)",
         "x.cat.rename_categories(str)",
     ),
-    (pd.Series(pd.interval_range(0, 2)), ".array.left", "x.array.left"),
+    *[
+        (
+            pd.Series(pd.arrays.IntervalArray.from_tuples([(0, 1), None])),
+            "pandas.IntervalIndex(column).left and .right",
+            f"pandas.IntervalIndex(x).{side}",
+        )
+        for side in ("left", "right")
+    ],
     (
         pd.Series(pd.arrays.SparseArray([0, 1])),
         ".sparse.to_dense()",
@@ -150,6 +158,24 @@ def test_what_a_message_offers_makes_a_column_that_can_be_sent(column, code, wri
     frame = pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame
     assert code in refusal(frame({"x": column}))
     send(frame({"x": eval(written, {**NAMES, "x": column})}))
+
+
+@pytest.mark.parametrize("column", [pd.cut([1, 5], [0, 2, 6]), CUT_DAYS])
+def test_what_is_offered_for_intervals_also_helps_with_those_that_are_categories(
+    column,
+):
+    intervals = pd.Series(pd.arrays.IntervalArray(column))
+    said = refusal(pd.DataFrame({"x": intervals}))
+    offered = re.search(r"(pandas\.IntervalIndex\(column\)\.left)", said)[1]
+    text = re.search(r"\.map\(str, .*?\)", said)[0]
+    for values in (intervals, pd.Series(column)):
+        scope = {**NAMES, "column": values}
+        lefts = [None if pd.isna(value) else value.left for value in values]
+        found = send(pd.DataFrame({"x": eval(offered, scope)})).table()["x"]
+        assert found.to_pylist() == lefts
+        texts = [None if pd.isna(value) else str(value) for value in values]
+        found = send(pd.DataFrame({"x": eval(f"column{text}", scope)})).table()["x"]
+        assert found.to_pylist() == texts
 
 
 @pytest.mark.parametrize(
@@ -469,6 +495,39 @@ def test_the_type_that_is_offered_for_a_category_of_text_is_taken():
         .schema.field("x")
         .type
     )
+
+
+DURATION = pa.array([1], pa.duration("s"))
+PAIRS = [  # columns of two items, and the type that is offered
+    ([-(2**63)], np.uint64([2**64 - 1]), "decimal128(20, 0)"),
+    (np.int8([-128]), np.uint64([2**64 - 1]), "decimal128(20, 0)"),
+    ([-(2**63)], [Decimal("1.25")], "decimal128(22, 2)"),
+    (np.int8([-128]), [Decimal("1.25")], "decimal128(5, 2)"),
+    (np.uint64([2**64 - 1]), [Decimal("1.25")], "decimal128(22, 2)"),
+    (np.float32([0.5]), [Decimal("12345.6789")], "double"),
+    ([-128], np.uint32([2**32 - 1]), "int64"),
+    ([1], [0.5], "double"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "offered"), PAIRS)
+def test_the_type_that_is_offered_for_items_of_two_types_holds_both(
+    first, second, offered
+):
+    columns = [pa.array(first), pa.array(second)]
+    for pair in (columns, columns[::-1]):
+        items = [pa.table({"x": column}) for column in pair]
+        assert refusal(iter(items)).endswith(f"pass dtypes={{'x': {offered!r}}}")
+        found = send(iter(items), dtypes={"x": offered}).table()["x"]
+        values = [column.cast(found.type)[0] for column in pair]
+        assert found.to_pylist() == [value.as_py() for value in values]
+
+
+@pytest.mark.parametrize("other", [[1], ["a"], [dt.datetime(2020, 1, 1)]])
+def test_no_type_is_offered_for_durations_and_what_they_cannot_be_cast_to(other):
+    items = [pa.table({"x": DURATION}), pa.table({"x": other})]
+    for pair in (items, items[::-1]):
+        assert refusal(iter(pair)).endswith("; give both the same type")
 
 
 RENAMED = SALES.rename(columns={"sold": "units"}).astype({"units": "int32"})

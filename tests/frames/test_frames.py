@@ -255,6 +255,32 @@ def test_rows_cut_out_of_polars_structs_are_those_rows(client, service, name, st
         )
 
 
+PAIR = pl.Array(pl.Int64, 2)
+PAIRS = [None if n % 3 == 0 else [n, None] for n in range(20)]
+CUTS = {
+    "slice": lambda frame: frame.slice(5, 9),
+    "lazy slice": lambda frame: frame.lazy().slice(5, 9),
+    "lazy filter": lambda frame: frame.lazy().filter(
+        pl.int_range(pl.len()).is_between(5, 13)
+    ),
+}
+
+
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+def test_rows_cut_out_of_polars_arrays_are_those_rows(client, service, name, cut):
+    frame = pl.DataFrame(
+        {
+            "array": pl.Series(PAIRS, dtype=PAIR),
+            "arrays": pl.Series(
+                [[pair, None] for pair in PAIRS], dtype=pl.Array(PAIR, 2)
+            ),
+            "list": pl.Series([[pair, None] for pair in PAIRS], dtype=pl.List(PAIR)),
+        }
+    )
+    rt.to_table(cut(frame), name)
+    assert stored(service, name).to_pylist() == frame.to_dicts()[5:14]
+
+
 def test_what_pandas_calls_missing_is_null_and_a_polars_nan_stays():
     frame = pd.DataFrame(
         {
@@ -394,6 +420,15 @@ FRAMES = [  # frames, the option, and the columns
         None,
         ["level_0", "level_1", "a"],
     ),
+    *[
+        (pd.DataFrame({column: [1]}, pd.MultiIndex.from_arrays([["x"]])), option, names)
+        for column, option, names in [
+            ("a", None, ["level_0", "a"]),
+            ("a", True, ["level_0", "a"]),
+            ("index", None, ["level_0", "index"]),
+            ("a", False, ["a"]),
+        ]
+    ],
     *[(one(level), None, ["index", "a"]) for level in (1.5, True)],
     *[(one(7, dtype=dtype), None, ["a"]) for dtype in ("Int64", "uint8")],
     *[
@@ -425,6 +460,7 @@ def test_index_levels_become_columns_by_rule(frame, index, columns):
     }
     if len(columns) > len(frame.columns):
         wanted = frame.reset_index()
+        assert list(wanted.columns) == columns
         for have, want in zip(table.columns, wanted.columns, strict=True):
             assert [str(v) for v in have.to_pylist()] == [
                 str(v) for v in wanted[want].tolist()

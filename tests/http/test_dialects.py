@@ -115,25 +115,65 @@ def test_a_folder_can_do_everything_in_every_dialect(tmp_path, dialect):
         assert known.table("t").schema == pa.schema({"a": pa.int64()})
 
 
-OTHER = [("documented", "lancedb", 404), ("lancedb", "documented", 405)]
-OTHER += [("documented", "lancedb", 406), ("documented", "lancedb", 501)]
-
-
-@pytest.mark.parametrize(("dialect", "other", "status"), OTHER)
-def test_one_look_tells_which_dialect_fits_and_nothing_is_sent_again(
-    server, caplog, dialect, other, status
-):
-    routed(server, {LISTS[other]: (200, {"tables": []})}, status)
-    client = connected(server, dialect=dialect)
-    kind = errors.ServerError if status == 501 else errors.ResponseError
+def calls_of(client, status: int) -> list:
+    """Return calls that a status tells of another dialect."""
     calls = [client.list_tables, lambda: client.create_table("t", FRAME)]
-    calls += [lambda: client.table("t").rename({"a": "b"})] * (status != 404)
-    for call in calls:
+    if status != 404:
+        calls.append(lambda: client.table("t").rename({"a": "b"}))
+    return calls
+
+
+@pytest.mark.parametrize("status", [404, 405, 406, 501])
+def test_one_look_tells_which_dialect_fits_and_nothing_is_sent_again(
+    server, caplog, status
+):
+    routed(server, {LIST: (200, {"tables": []})}, status)
+    kind = errors.ServerError if status == 501 else errors.ResponseError
+    for call in calls_of(connected(server), status):
         server.requests.clear()
-        error = fails(call, kind, caplog, f'{status}.*dialect="{other}"')
+        error = fails(call, kind, caplog, f'{status}.*dialect="lancedb"')
         assert (error.status, error.attempts) == (status, 1)
         assert "outcome is unknown" not in str(error)
-        assert [request.path for request in server.requests][1:] == [LISTS[other]]
+        assert [request.path for request in server.requests][1:] == [LIST]
+
+
+@pytest.mark.parametrize("status", [404, 405, 406])
+@pytest.mark.parametrize("named_by", ["argument", "environment", "Client"])
+@pytest.mark.parametrize(("dialect", "other"), [LISTS, [*LISTS][::-1]])
+def test_a_dialect_that_was_named_is_the_only_one_that_is_asked_for(
+    server, caplog, monkeypatch, dialect, other, named_by, status
+):
+    routed(server, {LISTS[other]: (200, {"tables": []})}, status)
+    if named_by == "environment":
+        monkeypatch.setenv("RT_FRAMES_DIALECT", dialect)
+        client = connected(server)
+    elif named_by == "argument":
+        client = connected(server, dialect=dialect)
+    else:
+        client = rt.Client(server.url, api_key=KEY, dialect=dialect)
+    for call in calls_of(client, status):
+        server.requests.clear()
+        error = fails(call, errors.ResponseError, caplog, f"{status}.*")
+        assert "dialect" not in str(error)
+        assert len(server.requests) == 1
+
+
+def test_after_a_create_that_is_not_implemented_nothing_else_is_asked(server, caplog):
+    routed(server, {}, 501)
+    client = connected(server, dialect="documented")
+    create = functools.partial(client.create_table, "t", FRAME)
+    fails(create, errors.ServerError, caplog, "501")
+    assert asked(server) == ["POST /v1/tables/t"]
+
+
+def test_a_client_without_a_named_dialect_looks_for_another_one_also_unpickled(
+    server, caplog, monkeypatch
+):
+    monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
+    routed(server, {LIST: (200, {"tables": []})})
+    client = rt.Client(server.url, api_key=KEY)
+    for known in (client, pickle.loads(pickle.dumps(client))):
+        fails(known.list_tables, errors.ResponseError, caplog, "lancedb")
 
 
 def test_a_server_that_speaks_neither_is_said_to_be_at_another_address(server, caplog):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from rt_frames import errors
-from tests.support.faults import connected, frame
+from tests.support.faults import connected, frame, patient
 from tests.support.servers import Connection, Server, usual
 
 SMALL = pl.DataFrame({"n": np.arange(10_000), "word": ["some text"] * 10_000})
@@ -80,7 +81,13 @@ def test_what_comes_late_or_is_large_or_may_be_opens_its_own_connection(
 @pytest.mark.parametrize(
     ("headers", "version", "pauses", "connections"),
     [
-        ({"Keep-Alive": "timeout=60, max=100"}, "1.1", [0, 0], 1),
+        ({"Keep-Alive": "timeout=60, max=100"}, "1.1", [0, 0, 0.7], 1),
+        ({"Keep-Alive": "max=9, timeout=4"}, "1.1", [0, 1.7, 0.7], 1),
+        ({"Keep-Alive": "timeout=4"}, "1.1", [0, 2.1], 2),
+        pytest.param(
+            {"Keep-Alive": "timeout=600"}, "1.1", [0, 29, 31], 2, marks=pytest.mark.long
+        ),
+        ({"Keep-Alive": "max=100"}, "1.1", [0, 0.4, 0.55], 2),
         ({"Keep-Alive": "timeout=0"}, "1.1", [0, 0], 2),
         ({"Keep-Alive": "Timeout = 1"}, "1.1", [0, 0.1, 0.55], 2),
         ({"Connection": "close"}, "1.1", [0, 0], 2),
@@ -95,6 +102,53 @@ def test_what_a_server_says_of_its_connection_is_heeded(
         time.sleep(pause)
         remote.create_table("t", SMALL)
     assert (len(server.posts), server.connections) == (len(pauses), connections)
+
+
+class Resetting:
+    """Answers once, and resets the connection when the next head is to be sent."""
+
+    def __init__(self) -> None:
+        self.armed = threading.Event()
+        self._sending = threading.Event()
+        self._closed = threading.Event()
+        # a hook cannot be removed
+        sys.addaudithook(self._wait)
+
+    def _wait(self, event: str, _: object) -> None:
+        if event == "http.client.send" and self.armed.is_set():
+            self.armed.clear()
+            self._sending.set()
+            self._closed.wait(20)
+            time.sleep(0.05)
+
+    def __call__(self, connection: Connection) -> None:
+        connection.body(connection.head())
+        connection.answer(200, {"tables": []}, {"Keep-Alive": "timeout=60"})
+        self._sending.wait(20)
+        connection.reset()
+        self._closed.set()
+
+
+WRITES = {
+    "create": lambda client: client.create_table("t", SMALL),
+    "alter": lambda client: client.table("t").rename({"n": "m"}),
+    "delete": lambda client: client.table("t").delete("n > 1"),
+    "drop": lambda client: client.table("t").drop(),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_what_fails_before_its_head_was_sent_is_sent_again(server, write):
+    resetting = Resetting()
+    server.script = resetting
+    with patient(server, dialect="lancedb") as client:
+        client.list_tables()
+        server.script = usual
+        resetting.armed.set()
+        write(client)
+    assert not resetting.armed.is_set()
+    changes = [request for request in server.posts if "describe" not in request.path]
+    assert len(changes) == 1
 
 
 def test_of_the_connections_that_many_threads_opened_64_are_kept(remote, server):

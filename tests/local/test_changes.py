@@ -250,6 +250,21 @@ def test_rows_that_have_values_in_dropped_columns_alone_stay_with_nulls(caller, 
         caller.send("POST", "/v1/table/t/drop/")
 
 
+@pytest.mark.parametrize("only", [[0], [1], [0, 2]])
+def test_rows_keep_their_order_when_columns_are_dropped(caller, only):
+    caller.create("t", pa.table({"n": [0], "x": [0]}).slice(0, 0))
+    for number in range(4):
+        numbers = [10 * number, 10 * number + 1, 10 * number + 2]
+        columns = {"x": numbers} if number in only else {"n": numbers, "x": numbers}
+        assert insert(caller, pa.table(columns)).status_code == 200
+    ask(caller, "delete", predicate="x % 10 = 1")
+    before = caller.read("t")
+    version = caller.version("t")
+    answer = ask(caller, "drop_columns", columns=["x"])
+    assert answer.json() == {"version": version + 1}
+    assert caller.read("t").equals(before.drop_columns("x"))
+
+
 def test_a_new_column_alone_is_left(caller):
     caller.create("t", pa.table({"s": [{"x": 1, "y": [1, 2]}, None]}))
     ask(caller, "delete", predicate="s IS NULL")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import stat
 import threading
 import time
 
@@ -40,6 +41,61 @@ def test_S11_a_staging_folder_that_is_a_link_is_refused(tmp_path):
     (tmp_path / "tables" / ".rt_frames-staging").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ValueError, match="is a link"):
         rt.connect(tmp_path / "tables", default=False)
+
+
+@pytest.mark.parametrize("inside", ["", "data", "_versions/deep"])
+def test_a_table_is_no_folder_of_tables(tmp_path, inside):
+    with rt.connect(tmp_path, default=False) as client:
+        client.create_table("sales", FRAME)
+    table = tmp_path / "sales.lance"
+    with pytest.raises(ValueError, match="is a table") as refused:
+        rt.connect(table / inside, default=False)
+    assert str(refused.value).endswith(f"use {tmp_path}")
+    assert not list(table.rglob(".rt_frames-staging"))
+
+
+@pytest.mark.parametrize("name", ["sales.lance", "a.b.LANCE", ".lance"])
+def test_a_table_is_not_named_like_a_folder_of_tables(tmp_path, name):
+    with rt.connect(tmp_path, default=False) as client:
+        for if_exists in ("fail", "append", "replace"):
+            with pytest.raises((rt.errors.BadRequest, ValueError)):
+                client.create_table(name, FRAME, if_exists=if_exists)
+        assert client.list_tables() == []
+
+
+def test_a_table_that_has_such_a_name_already_is_read_replaced_and_dropped(tmp_path):
+    lance.write_dataset(FRAME.to_arrow(), str(tmp_path / "old.lance.lance"))
+    with rt.connect(tmp_path, default=False) as client:
+        table = client.create_table("old.lance", FRAME[:1], if_exists="replace")
+        assert table.to_polars().equals(FRAME[:1])
+        table.drop()
+        assert client.list_tables() == []
+
+
+MODES = """
+import os, sys, polars as pl, rt_frames as rt
+os.umask(int(sys.argv[2], 8))
+with rt.connect(sys.argv[1], default=False) as client:
+    client.create_table("t", pl.DataFrame({"a": [1]}))
+"""
+
+
+@pytest.mark.parametrize("umask", ["0", "022", "077"])
+def test_folders_that_are_made_for_tables_are_their_owners_alone(tmp_path, umask):
+    run(MODES, tmp_path / "tables", umask)
+    for folder in ("tables", "tables/t.lance", "tables/.rt_frames-staging"):
+        assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700, folder
+
+
+def test_folders_that_are_there_keep_their_modes(tmp_path):
+    folder = tmp_path / "tables"
+    lance.write_dataset(FRAME.to_arrow(), str(folder / "t.lance"))
+    folder.chmod(0o775)
+    (folder / "t.lance").chmod(0o755)
+    with rt.connect(folder, default=False) as client:
+        client.create_table("t", FRAME, if_exists="append")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o775
+    assert stat.S_IMODE((folder / "t.lance").stat().st_mode) == 0o755
 
 
 def test_S11_a_folder_that_was_removed_is_made_again(tmp_path):

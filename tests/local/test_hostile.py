@@ -12,12 +12,13 @@ import socket
 import struct
 import time
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import requests
 
-from tests.support.local import TABLE, message, stream, until
+from tests.support.local import ARROW, TABLE, answered, message, stream, until
 
 END = b"\xff\xff\xff\xff\0\0\0\0"
 
@@ -168,6 +169,43 @@ def test_S04_hostile_streams_are_refused_in_bounded_memory(other, bounded):
             ), what
 
 
+UPSERT = (
+    "when_matched_update_all=true&when_not_matched_insert_all=true"
+    "&when_not_matched_by_source_delete=false"
+)
+
+
+def long_category(rows: int) -> pa.Array:
+    codes = pa.array([0] * rows, pa.int8())
+    return pa.DictionaryArray.from_arrays(codes, ["x" * 2**20])
+
+
+KEYS_THAT_GROW = {
+    "one value": (pa.table({"id": long_category(4000)}), "id", 400),
+    "one value and a number": (
+        pa.table({"id": long_category(4000), "n": range(4000)}),
+        "id&on=n",
+        200,
+    ),
+    "zeros": (pa.table({"id": pa.array(np.zeros(2**26 + 8, np.int64))}), "id", 413),
+}
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "status"), KEYS_THAT_GROW.values(), ids=KEYS_THAT_GROW
+)
+def test_keys_of_an_upsert_take_about_what_they_are_sent_as(
+    other, bounded, rows, keys, status
+):
+    assert other.create("t", rows[:0]).status_code == 200
+    path = f"/v1/table/t/merge_insert/?on={keys}&{UPSERT}"
+    body = stream(rows, compression="zstd")
+    with bounded(900):
+        answer = other.send("POST", path, body, content_type=ARROW)
+    assert answer.status_code == status
+    shutil.rmtree(other.root / "t.lance")
+
+
 def test_S15_nulls_without_a_type_are_counted_over_all_batches_and_columns(
     other, bounded
 ):
@@ -254,6 +292,43 @@ def test_S04_rubbish_that_is_no_http_does_not_disturb_the_next_request(caller):
             while connection.recv(65536):
                 pass
     assert caller.tables() == []
+
+
+@pytest.mark.parametrize("target", ["http://[/", "//[", "http://[::1", "//]/v1/tables"])
+def test_a_request_target_that_is_no_address_is_a_400(caller, target):
+    with caller.connect() as connection:
+        connection.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        status, body = answered(connection)
+    assert status == 400
+    assert "the request target is malformed" in body["error"]["message"]
+
+
+LONG_TYPES = {
+    "a zone": pa.timestamp("us", "Z" * 80_000),
+    "a field": pa.struct([("f" * 80_000, pa.int64())]),
+    "many fields": pa.struct([(f"f{number}", pa.int64()) for number in range(9_000)]),
+}
+
+
+@pytest.mark.parametrize("arrow", LONG_TYPES.values(), ids=LONG_TYPES)
+def test_a_long_type_is_shortened_in_messages(caller, arrow):
+    table = pa.table({"a": [1]})
+    rows = pa.table({"a": pa.nulls(1, arrow)})
+    caller.create("t", table)
+    answer = caller.send(
+        "POST", "/v1/table/t/insert/", stream(rows), content_type=ARROW
+    )
+    assert answer.status_code == 400
+    assert "but int64 in the table" in message(answer)
+    assert len(message(answer)) < 400
+
+
+def test_a_cast_to_a_long_type_is_shortened_in_messages(caller):
+    caller.create("t", pa.table({"a": [True]}))
+    zoned = {"type": f"timestamp:us:{'Z' * 80_000}"}
+    answer = caller.alter("t", {"path": "a", "data_type": zoned})
+    assert answer.status_code == 400
+    assert len(message(answer)) < 800
 
 
 def test_an_empty_list_with_offsets_of_its_own_does_not_end_the_service(caller):

@@ -5,6 +5,9 @@ Heads, lengths, keys, hosts and addresses.
 
 from __future__ import annotations
 
+import http.client
+import logging
+import re
 import socket
 import time
 
@@ -332,3 +335,30 @@ def test_every_answer_names_the_service_and_its_version(caller, head, status):
         lines = connection.recv(65536).partition(b"\r\n\r\n")[0].decode().split("\r\n")
     assert int(lines[0].split()[1]) == status
     assert f"x-rt-frames: {rt.__version__}" in lines
+
+
+@pytest.mark.parametrize("share", [0.1, pytest.param(0.95, marks=pytest.mark.long)])
+def test_an_idle_connection_is_kept_for_as_long_as_each_answer_says(caller, share):
+    connection = http.client.HTTPConnection(caller.url.removeprefix("http://"))
+    connection.request("GET", "/v1/tables")
+    response = connection.getresponse()
+    response.read()
+    kept = re.fullmatch(r"timeout=(\d+)", response.headers["Keep-Alive"])
+    used = connection.sock
+    time.sleep(share * int(kept[1]))
+    connection.request("GET", "/v1/tables")
+    assert connection.getresponse().status == 401
+    assert connection.sock is used
+    connection.close()
+
+
+def test_a_write_rides_the_connection_of_one_a_second_ago(service, caplog):
+    caplog.set_level(logging.DEBUG, "urllib3.connectionpool")
+    key = service.api_key
+    with rt.connect(service.url, api_key=key, dialect="lancedb") as client:
+        for _ in range(3):
+            client.create_table("warm", TABLE, if_exists="replace")
+            time.sleep(1)
+        client.table("warm").drop()
+    assert caplog.text.count("Starting new HTTP connection") == 1
+    assert "Resetting dropped connection" not in caplog.text

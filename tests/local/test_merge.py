@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import io
 import random
 import threading
 import uuid
@@ -96,7 +97,7 @@ def test_rows_of_several_keys_are_one_row_only_if_all_are_alike(caller):
         (2, "u", 3),
         (2, "v", 30),
     ]
-    assert 'k=1, d="v"' in message(
+    assert "k=1, d='v'" in message(
         merge(caller, pa.concat_tables([rows, rows]), "k", "d")
     )
 
@@ -254,6 +255,45 @@ def test_the_row_of_a_bad_key_is_counted_over_batches(there):
     twice = pa.table({"id": [*range(10, 30), 12]})
     assert "rows 2 and 20 " in message(merge(there, stream(twice, rows=3)))
     assert there.version("t") == 1
+
+
+def coded(codes: list, values: list) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), pa.array(values))
+
+
+CODED = {
+    "two codes of one value": ([coded([0, 1], ["a", "a"])], "rows 0 and 1"),
+    "another dictionary": ([coded([0], ["a"]), coded([1], ["b", "a"])], "rows 0 and 1"),
+    "a longer dictionary": (
+        [coded([0], ["a"]), coded([0], ["a", "b"])],
+        "rows 0 and 1",
+    ),
+    "a null value": ([coded([0, 1], ["a", None])], "row 1: a key must not be null"),
+    "a null code": ([coded([0, None], ["a"])], "row 1: a key must not be null"),
+}
+
+
+@pytest.mark.parametrize("deltas", [False, True])
+@pytest.mark.parametrize(("chunks", "words"), CODED.values(), ids=CODED)
+def test_categories_are_equal_by_value_whatever_their_codes(
+    caller, chunks, words, deltas
+):
+    table = pa.table({"id": pa.chunked_array(chunks)})
+    caller.create("t", pa.table({"id": coded([0], ["z"])}))
+    sink = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=deltas)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    answer = merge(caller, sink.getvalue())
+    assert answer.status_code == 400
+    assert words in message(answer)
+
+
+def test_a_double_far_from_the_first_rows_is_found(there):
+    ids = [*range(200_000), 70_000]
+    assert "rows 70000 and 200000 " in message(merge(there, pa.table({"id": ids})))
+    pairs = pa.table({"id": [*range(200_000), 9], "a": ["x"] * 200_001})
+    assert "rows 9 and 200000 " in message(merge(there, pairs, "id", "a"))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.local.test_multipart import Write
 from tests.support.local import ARROW, JSON, TABLE, message, stream
 
 UTC = dt.UTC
@@ -349,6 +350,56 @@ def test_tables_that_older_engines_wrote_are_replaced(caller):
         shutil.rmtree(caller.root / "t.lance")
 
 
+DAMAGES = {
+    "empty": lambda manifest: manifest.write_bytes(b""),
+    "cut": lambda manifest: manifest.write_bytes(manifest.read_bytes()[:-1]),
+    "rubbish": lambda manifest: manifest.write_bytes(b"damaged" * 100),
+    "gone": lambda manifest: manifest.unlink(),
+}
+
+
+@pytest.fixture(params=DAMAGES)
+def damaged(caller, request):
+    """A caller whose table `t` cannot be opened any more."""
+    caller.create("t", TABLE)
+    (manifest,) = (caller.root / "t.lance" / "_versions").glob("*.manifest")
+    DAMAGES[request.param](manifest)
+    with pytest.raises(ValueError, match=r"LanceError|not found"):
+        caller.read("t")
+    return caller
+
+
+def test_a_table_that_cannot_be_opened_can_be_dropped(damaged):
+    assert damaged.send("POST", "/v1/table/t/drop/").status_code == 200
+    assert damaged.tables() == []
+    assert damaged.create("t", OTHER).status_code == 200
+
+
+def test_of_a_table_that_is_a_link_the_link_is_dropped(caller, tmp_path):
+    lance.write_dataset(TABLE, str(tmp_path / "elsewhere"))
+    (caller.root / "t.lance").symlink_to(tmp_path / "elsewhere")
+    assert caller.tables() == ["t"]
+    assert caller.send("POST", "/v1/table/t/drop/").status_code == 200
+    assert (caller.tables(), caller.staged()) == ([], [])
+    assert lance.dataset(str(tmp_path / "elsewhere")).to_table().equals(TABLE)
+
+
+def test_a_table_that_cannot_be_opened_can_be_replaced(damaged):
+    assert put(damaged, "t", OTHER, "overwrite").status_code == 200
+    assert damaged.read("t").equals(OTHER)
+
+
+@pytest.mark.parametrize("damaged", ["cut"], indirect=True)
+def test_a_table_that_cannot_be_opened_is_to_be_dropped_before_a_write_in_parts(
+    damaged,
+):
+    write = Write(damaged)
+    assert write.part(OTHER, mode="overwrite").status_code == 200
+    answer = write.end()
+    assert (answer.status_code, "drop the table" in message(answer)) == (500, True)
+    assert damaged.tables() == ["t"]
+
+
 def test_what_is_in_the_way_and_no_table_is_named_and_left_alone(caller):
     place = caller.root / "t.lance"
     ways = {
@@ -361,6 +412,7 @@ def test_what_is_in_the_way_and_no_table_is_named_and_left_alone(caller):
             lambda: place.symlink_to(caller.root / "nowhere"),
             place.unlink,
         ),
+        "pipe": (lambda: os.mkfifo(place), place.unlink),
     }
     for what, (make, remove) in ways.items():
         make()

@@ -283,6 +283,29 @@ def test_a_file_that_a_killed_process_left_in_a_table_goes_with_a_version_unless
         assert caller.read("t").num_rows == 6
 
 
+@pytest.mark.parametrize(
+    "link", ["data/link", "_deletions/link", "_indices/deep/link", "_transactions"]
+)
+def test_files_behind_a_link_in_a_table_are_left_however_old_they_are(tmp_path, link):
+    others = tmp_path / "others"
+    others.mkdir()
+    names = ["mine.lance", "0-1-2.arrow", "1-0.txn"]
+    for name in names:
+        (others / name).write_text("mine")
+    with serving(tmp_path, NO_TIME) as caller:
+        caller.create("t", ROWS)
+        place = tmp_path / "t.lance" / link
+        if place.exists():
+            shutil.rmtree(place)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(others)
+        for _ in range(3):
+            age(others, hours=24 * 30)
+            assert replace(caller).status_code == 200
+        assert caller.read("t").equals(ROWS)
+    assert {*names} <= {path.name for path in others.iterdir()}
+
+
 def test_parts_outlive_their_service_and_hold_no_descriptor(tmp_path):
     with serving(tmp_path, datetime.timedelta(days=1)) as caller:
         caller.create("t", ROWS)

@@ -302,7 +302,7 @@ def test_a_plan_that_one_request_does_not_take_is_split_casts_first_and_both_kno
     assert casts.to_json()["alterations"] == [{"path": "c", **LONG}]
     assert [one["path"] for one in others.to_json()["alterations"]] == ["a", "b", "c"]
     assert casts[0].before == others[0].before == I32
-    assert all("Send two" in shown for shown in (str(whole), whole._repr_html_()))
+    assert all("make two: c" in shown for shown in (str(whole), whole._repr_html_()))
 
 
 def test_plans_and_alterations_are_values():

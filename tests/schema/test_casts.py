@@ -200,10 +200,14 @@ LOSSY = [
     (
         pa.timestamp("us"),
         pa.timestamp("ms"),
-        "microseconds would be cut to milliseconds",
+        "microseconds would be cut to milliseconds, towards 1970",
     ),
     (pa.time64("ns"), pa.time32("s"), "nanoseconds would be cut to seconds"),
-    (pa.duration("us"), pa.duration("s"), "microseconds would be cut to seconds"),
+    (
+        pa.duration("us"),
+        pa.duration("s"),
+        "microseconds would be cut to seconds, towards 0",
+    ),
     (
         pa.decimal128(10, 2),
         pa.decimal128(10, 1),

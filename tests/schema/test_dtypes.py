@@ -332,6 +332,84 @@ def test_exactly_float_is_ambiguous():
         rt.data_type("float")
 
 
+# as messages print them; of the bare words "float" and "string", see their own tests
+FLAT = st.sampled_from(
+    [
+        pa.type_for_alias(name)
+        for name in [
+            "bool",
+            "int8",
+            "uint64",
+            "halffloat",
+            "double",
+            "large_string",
+            "binary",
+            "large_binary",
+            "date32[day]",
+            "date64[ms]",
+            "time32[s]",
+            "time64[us]",
+            "timestamp[ns]",
+            "duration[ms]",
+        ]
+    ]
+    + [
+        pa.timestamp("us", "Europe/Berlin"),
+        pa.timestamp("s", "+05:30"),
+        pa.decimal128(38, -3),
+        pa.decimal256(40, 2),
+        pa.binary(16),
+        pa.uuid(),
+        pa.json_(),
+        pa.dictionary(pa.int32(), pa.large_string()),
+        pa.dictionary(pa.int32(), pa.int8()),
+    ]
+)
+INSIDE = FLAT | st.sampled_from([pa.float32(), pa.string()])
+
+
+def nest(inside: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+    names = st.sampled_from(["item", "x", "a b", "element", "größe", "not null"])
+    fields = st.builds(pa.field, names, inside, st.booleans())
+    return st.one_of(
+        st.builds(pa.list_, fields),
+        st.builds(pa.large_list, fields),
+        st.builds(pa.list_, st.builds(pa.field, st.just("item"), inside), st.just(3)),
+        st.builds(pa.struct, st.lists(fields, min_size=1, unique_by=lambda f: f.name)),
+    )
+
+
+@given(FLAT | nest(st.recursive(INSIDE, nest, max_leaves=5)))
+def test_what_messages_print_of_a_type_is_read_as_that_type(arrow):
+    printed = str(rt.Alteration("c", data_type=arrow)).removeprefix("c: to ")
+    assert same(rt.Alteration("c", data_type=printed).data_type, arrow)
+    assert rt.data_type(f"{printed}[pyarrow]") == rt.data_type(arrow)
+
+
+def test_a_list_needs_no_name_for_its_items_and_a_map_is_read_as_printed():
+    assert meant("list<int64>") == pa.list_(pa.int64())
+    assert meant("map<string, list<item: float>>") == pa.map_(
+        pa.string(), pa.list_(pa.float32())
+    )
+
+
+@pytest.mark.parametrize("dtype", ["list", "list[int64]", "array<int>", "List(Int64)"])
+def test_a_list_in_other_words_is_offered_as_one(dtype):
+    with pytest.raises(ValueError, match='did you mean "list<item: int64>"'):
+        rt.data_type(dtype)
+    assert meant("list<item: int64>") == pa.list_(pa.int64())
+
+
+def test_the_type_inside_that_is_unknown_is_named():
+    with pytest.raises(ValueError, match=r"'list<struct<x: foo>>': 'foo' is not a "):
+        rt.data_type("list<struct<x: foo>>")
+
+
+def test_a_type_nested_without_end_is_refused():
+    with pytest.raises(UnsupportedTypeError, match="nested more than 32 levels"):
+        rt.data_type("list<" * 5000 + "int64" + ">" * 5000)
+
+
 MEANINGLESS = [
     *(
         "",
@@ -342,7 +420,16 @@ MEANINGLESS = [
         "int64\n",
         "int 64",
         "list",
-        "list<item: int64>",
+        "list<foo>",
+        "list<a, b>",
+        "list<item: int64>]",
+        "fixed_size_list<item: int64>",
+        "fixed_size_list<item: int64>[9999999999]",
+        "struct<int64>",
+        "dictionary<int64>",
+        "dictionary<values=int64, indices=string, ordered=0>",
+        "list<item: decimal128(99, 2)>",
+        "array<int>",
         "pl.Int64",
     ),
     *(
@@ -421,7 +508,7 @@ ODD_ZONES = [
 PARTS = pa.month_day_nano_interval()
 REFUSED = {  # what helps → the dtypes that are refused with it
     "to_timestamp": [pd.PeriodDtype("D"), pd.PeriodDtype, "period[D]"],
-    ".array.left": [pd.IntervalDtype("int64"), "interval[int64, right]"],
+    "IntervalIndex(column).left": [pd.IntervalDtype("int64"), "interval[int64, right]"],
     'map(str, na_action="ignore")': [
         pd.CategoricalDtype(INTERVALS),
         pd.CategoricalDtype([object()]),

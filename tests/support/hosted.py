@@ -264,6 +264,19 @@ class Hosted:
         table.versions.append([rows])
         return 200, {"version": len(table.versions)}
 
+    def alter_columns(self, table: Table, *rest: Any) -> tuple[int, Any]:
+        rows = table.rows
+        for change in json.loads(rest[-1])["alterations"]:
+            at = rows.schema.get_field_index(change["path"])
+            field = rows.schema.field(at)
+            column = rows[at]
+            if "data_type" in change:
+                column = column.cast(rt.arrow_type(change["data_type"]))
+            name = change.get("rename", field.name)
+            rows = rows.set_column(at, name, column)
+        table.versions.append([rows])
+        return 200, {"version": len(table.versions)}
+
     def drop_columns(self, table: Table, *rest: Any) -> tuple[int, Any]:
         names = json.loads(rest[-1])["columns"]
         if not {*names} <= {*table.rows.column_names}:

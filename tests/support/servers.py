@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import re
 import socket
 import threading
 from dataclasses import dataclass, field
@@ -24,6 +25,10 @@ class Request:
     @property
     def line(self) -> str:
         return self.head.split(b"\r\n")[0].decode("latin-1")
+
+    @property
+    def route(self) -> str:
+        return self.line.removesuffix(" HTTP/1.1")
 
     @property
     def method(self) -> str:
@@ -124,6 +129,18 @@ def usual(connection: Connection) -> None:
         connection.answer(
             200, {"tables": []} if request.method == "GET" else {"version": 1}
         )
+
+
+def documented(connection: Connection) -> None:
+    """Respond as a service with the three documented requests, and no others."""
+    while True:
+        request = connection.body(connection.head())
+        status = 404
+        if re.fullmatch("GET /v1/tables|POST /v1/tables/[^/]+", request.route):
+            status = 200
+        if re.fullmatch("POST /v1/table/[^/]+/alter_columns", request.route):
+            status = 200
+        connection.answer(status, {"tables": []} if request.method == "GET" else b"")
 
 
 @dataclass

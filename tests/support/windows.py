@@ -103,18 +103,23 @@ def blocks(text: str, kind: str) -> list[str]:
 
 
 def example(text: str, names: dict) -> None:
-    """Run the first example; it prints the output shown, except for the folder."""
-    pycon = blocks(text, "pycon")[0].replace("\n\n", "\n<BLANKLINE>\n")
-    for step in doctest.DocTestParser().get_examples(pycon):
-        if "rt.connect" in step.source:
-            continue
+    """Run the first examples; they print the output shown, except for the folder."""
+    for step in statements(text, "pycon"):
         if not step.want:
             exec(step.source, names)
+    for step in statements(text, "pycon folder"):
+        if "rt.connect" in step.source:
             continue
         want = step.want.replace("<BLANKLINE>", "")
         want = want.replace("at tables", f"at {os.environ['RT_FRAMES_URL']}")
         found = f"{eval(step.source, names)!r}\n"
         assert alike(found) == alike(want), found
+
+
+def statements(text: str, kind: str) -> list[doctest.Example]:
+    """Return the statements of README's sessions of one kind."""
+    code = "\n".join(blocks(text, kind)).replace("\n\n", "\n<BLANKLINE>\n")
+    return doctest.DocTestParser().get_examples(code)
 
 
 def alike(printed: str) -> str:

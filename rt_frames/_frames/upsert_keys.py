@@ -7,16 +7,14 @@ checked before the end of the stream is sent: a stream without its end stores no
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
 from rt_frames._names import did_you_mean
-from rt_frames._schema.data_type import storage, value_type
-from rt_frames._text import show_value
+from rt_frames._schema.data_type import show_type, storage, value_type
+from rt_frames._schema.keys import compact, find_equal, find_null, show_key
 from rt_frames.errors import UnsupportedTypeError
 
 _IS_KEY = (
@@ -61,7 +59,7 @@ def check_key_types(keys: Sequence[str], schema: pa.Schema) -> None:
         plain = arrow if isinstance(arrow, pa.JsonType) else value_type(storage(arrow))
         if not any(is_key(plain) for is_key in _IS_KEY):
             raise UnsupportedTypeError(
-                f"column {name!r} is {arrow}, which cannot be a key of an upsert; use a "
+                f"column {name!r} is {show_type(arrow)}, which cannot be a key of an upsert; use a "
                 "column of whole numbers, text, binary, dates, times, decimals, "
                 "booleans, UUIDs or categories",
                 columns=(name,),
@@ -79,85 +77,42 @@ class KeyCheck:
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._keys = [*keys]
-        self._batches: list[pa.RecordBatch] = []
         self._rows = 0
-        # of the last batch, for their types
-        self._columns: Sequence[pa.Array] = ()
+        # of each key, its values in each batch
+        self._chunks: list[list[pa.Array]] = [[] for _ in keys]
+        self._types: list[pa.DataType] = []
 
     def add(self, columns: Sequence[pa.Array]) -> None:
         """Collect the key columns of a batch. Raise if one has a null."""
-        self._columns = columns
-        arrays = [_values(column) for column in columns]
-        if not arrays:
+        if not columns:
             return
-        for name, array in zip(self._keys, arrays, strict=True):
-            if array.null_count:
-                row = self._rows + pc.index(array.is_null(), True).as_py()
+        self._types = [column.type for column in columns]
+        for name, column in zip(self._keys, columns, strict=True):
+            row = find_null(column)
+            if row is not None:
                 raise UnsupportedTypeError(
-                    f"column {name!r}, row {row}: the key is null, which matches no row "
-                    "of a table; fill it, or leave the row out",
+                    f"column {name!r}, row {self._rows + row}: the key is null, which "
+                    "matches no row of a table; fill it, or leave the row out",
                     columns=(name,),
                 )
-        batch = pa.RecordBatch.from_arrays(arrays, names=self._keys)
-        self._batches.append(batch)
-        self._rows += batch.num_rows
+        for chunks, column in zip(self._chunks, columns, strict=True):
+            chunks.append(compact(column))
+        self._rows += len(columns[0])
 
     def check(self) -> None:
         """Raise if two rows have the same key."""
-        if not self._batches:
+        if not self._rows:
             return
-        keys = pa.Table.from_batches(self._batches)
-        rows = _first_rows_alike(keys)
-        if not rows:
+        columns = [pa.chunked_array(chunks) for chunks in self._chunks]
+        rows = find_equal(columns)
+        if rows is None:
             return
         first, second = rows
         values = []
-        for name, array in zip(self._keys, self._columns, strict=True):
-            value = keys[name][first].as_py()
-            if isinstance(array, pa.UuidArray):
-                value = str(uuid.UUID(bytes=value))
-            values.append(f"{name}={show_value(value)}")
+        for name, column, arrow in zip(self._keys, columns, self._types, strict=True):
+            values.append(f"{name}={show_key(column, second, arrow)}")
         key = ", ".join(values)
         raise UnsupportedTypeError(
             f"rows {first} and {second} have the same key, {key}; keep only one of them",
             columns=tuple(self._keys),
         )
-
-
-def _first_rows_alike(keys: pa.Table) -> list[int]:
-    """Return the numbers of the first two rows that are equal; none if all differ."""
-    # several times as fast as Arrow's group_by for large_string
-    import polars as pl
-
-    names = keys.column_names
-    columns = {name: _comparable(keys[name]) for name in names}
-    frame = pl.DataFrame(pa.table(columns))
-    if frame.n_unique() == frame.height:
-        return []
-    duplicated = frame.with_row_index("").filter(frame.is_duplicated())
-    first = duplicated[0].select(names).to_struct()
-    alike = duplicated.filter(pl.struct(names) == first)
-    return alike[""][:2].to_list()
-
-
-def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column in a type that Polars compares without converting it.
-
-    Polars converts seconds, for example.
-    """
-    arrow = column.type
-    if types.is_temporal(arrow):
-        return column.cast(pa.int32() if arrow.bit_width == 32 else pa.int64())
-    if types.is_decimal(arrow):
-        width = pa.binary(arrow.byte_width)
-        return pa.chunked_array([chunk.view(width) for chunk in column.chunks], width)
-    return column
-
-
-def _values(column: pa.Array) -> pa.Array:
-    """Return plain values, as the dictionaries of categories differ between batches."""
-    if types.is_dictionary(column.type):
-        return column.dictionary_decode()
-    if isinstance(column, pa.ExtensionArray):
-        return column.storage
-    return column

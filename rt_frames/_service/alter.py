@@ -1,0 +1,99 @@
+"""Alterations of one table, for alter_table, alter_columns, cast and rename.
+
+They agree about what is sent, and about what is refused as the engine's. The engine is
+known of folders and of LanceDB's servers: there, changes that it refuses are not sent,
+and changes that it does not make at once go one after the other. Any other service is
+sent what it was asked for, in one request, and answers for itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+from rt_frames import errors
+from rt_frames._protocol.calls import Cures, Result
+from rt_frames._protocol.operations import ADD_COLUMNS, ALTER, DROP_COLUMNS
+from rt_frames._protocol.responses import parse_version
+from rt_frames._schema.alterations import Alteration, AlterationPlan, by_kind
+from rt_frames._schema.casts import list_kind_on_path
+from rt_frames._schema.data_type import iter_fields
+from rt_frames._service.rewrite import offer_rewrite
+from rt_frames._service.service import Service
+from rt_frames._text import list_some
+
+
+def requests(service: Service, plan: AlterationPlan) -> list[AlterationPlan]:
+    """Split a plan into those of one request each.
+
+    Raise ValueError if the service has no endpoints to add or drop columns.
+    """
+    if len(plan.added):
+        service.dialect.path(ADD_COLUMNS)
+    if plan.dropped:
+        service.dialect.path(DROP_COLUMNS)
+    return plan.requests() if service.dialect.knows_engine else by_kind(plan)
+
+
+def with_types(
+    service: Service, name: str, plan: AlterationPlan, since: int | None
+) -> AlterationPlan:
+    """Return a plan whose casts know the types before, if the engine is known."""
+    untyped = any(map(_is_untyped_cast, plan))
+    if not untyped or not service.dialect.knows_engine:
+        return plan
+    schema = None
+    # the request itself fails for the same reason
+    with contextlib.suppress(errors.RemoteError):
+        schema = service.describe(name, since=since).schema
+    known = {}
+    for path, field, parents in iter_fields(schema or ()):
+        known[path] = {"before": field.type, "lists": list_kind_on_path(parents)}
+
+    def with_type(change: Alteration) -> Alteration:
+        if not _is_untyped_cast(change):
+            return change
+        return replace(change, **known.get(change.path, {}))
+
+    return replace(plan, changes=tuple(map(with_type, plan)))
+
+
+def _is_untyped_cast(change: Alteration) -> bool:
+    return change.data_type is not None and change.before is None
+
+
+def check_engine(service: Service, name: str, plan: AlterationPlan) -> None:
+    """Raise AlterationError if the engine is known, and refuses a change."""
+    refused = [f"{one} ({one.refused})" for one in plan if one.refused]
+    if not refused or not service.dialect.knows_engine:
+        return
+    cure = offer_rewrite(service, name)
+    raise errors.AlterationError(
+        f"the engine refuses {list_some(refused)}; nothing was sent; {cure}"
+    )
+
+
+def send(service: Service, name: str, plan: AlterationPlan) -> Result:
+    """Send a plan of one kind: it adds, drops or changes columns."""
+    if len(plan.added):
+        return service.add_columns(name, plan.added)
+    if plan.dropped:
+        return service.drop_columns(name, plan.dropped)
+    return service.send_json(
+        ALTER, name, plan.to_json(), parse_version, cures=_cures(service, name, plan)
+    )
+
+
+def _cures(service: Service, name: str, plan: AlterationPlan) -> Cures:
+    """Return the advice for a service that refuses the changes."""
+    casts = [str(change) for change in plan if change.data_type is not None]
+    if len(plan.requests()) > 1:
+        advice = (
+            "rt.AlterationPlan(…).requests() splits it in two; send each with "
+            f"rt.alter_columns({name!r}, …)"
+        )
+    elif casts and not service.dialect.knows_engine:
+        advice = f"this service may not make these casts: {list_some(casts)}"
+    else:
+        return {}
+    return {errors.BadRequest: advice}

@@ -1,0 +1,224 @@
+"""Writes to disks that fail at any of their calls, or have no room at any point.
+
+After each, the table can be read, has the rows from before or after, and the outcome
+that the caller is told is true.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import shutil
+
+import lance
+import polars as pl
+import pytest
+import requests
+
+import rt_frames as rt
+from tests.local.test_multipart import Write
+from tests.support.disks import FailingCalls, fill, small_disk
+from tests.support.local import Process, message
+from tests.support.servers import KEY
+
+ROWS = pl.DataFrame(
+    {
+        "id": range(2000),
+        "v": [number * 7 % 1000 for number in range(2000)],
+        "only": [f"{number}" for number in range(2000)],
+    }
+)
+# a fragment that would be empty without its only column
+ONLY = pl.DataFrame({"only": ["a", "b"]})
+MORE = pl.DataFrame({"id": range(1990, 2100), "v": range(110)})
+NULLS = pl.DataFrame({"new": pl.Series([None], dtype=pl.String)})
+
+
+def to_table(frame: pl.DataFrame, name: str = "t", **options):
+    return lambda there: rt.to_table(frame, name, client=there.client, **options)
+
+
+def alter(frame: pl.DataFrame, **options):
+    return lambda there: rt.alter_table(frame, "t", client=there.client, **options)
+
+
+def in_parts(there: Tried) -> None:
+    write = Write(there.caller)
+    write.answer.raise_for_status()
+    for number in range(2):
+        part = f"{number:08}-0000-8000-8000-000000000000"
+        write.part(MORE.to_arrow(), part).raise_for_status()
+    write.end().raise_for_status()
+
+
+WRITES = {
+    "create": to_table(ROWS, "new"),
+    "append": to_table(MORE, if_exists="append"),
+    "append in parts": in_parts,
+    "upsert": to_table(MORE, if_exists="upsert", on="id"),
+    "delete": lambda there: there.client.table("t").delete("id < 10"),
+    "delete many": lambda there: there.client.table("t").delete("v % 3 = 0"),
+    "cast": lambda there: there.client.table("t").cast({"v": "int32"}),
+    "rename": lambda there: there.client.table("t").rename({"v": "u"}),
+    "add": alter(NULLS, add_columns=True),
+    "drop": alter(MORE, drop_columns=["only"]),
+    "replace": to_table(MORE, if_exists="replace"),
+    "rewrite": alter(ROWS.cast({"v": pl.String}), rewrite=True),
+    "restore": lambda there: there.client.table("t", version=1).restore(),
+}
+QUICK = ("append", "upsert", "delete")
+
+
+def writes(*, quick: tuple[str, ...] = ()) -> pytest.MarkDecorator:
+    params = []
+    for name in WRITES:
+        marks = () if name in quick else pytest.mark.long
+        params.append(pytest.param(name, marks=marks))
+    return pytest.mark.parametrize("name", params)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A folder with a table of two versions, to copy."""
+    folder = tmp_path / "template"
+    with rt.connect(folder, default=False) as client:
+        rt.to_table(ROWS, "t", client=client)
+        rt.to_table(ONLY, "t", client=client, if_exists="append")
+    return folder / "t.lance"
+
+
+def read(root):
+    """Read every table, in any order of rows."""
+    tables = {}
+    for folder in root.glob("*.lance"):
+        rows = lance.dataset(str(folder)).to_table()
+        tables[folder.name] = rows.sort_by(
+            [(c, "ascending") for c in rows.column_names]
+        )
+    return tables
+
+
+def told(there: Tried) -> str:
+    """Return which rows the caller must believe to be there."""
+    try:
+        there.write(there)
+    except rt.errors.OutcomeUnknown:
+        return "either"
+    except rt.errors.RemoteError as error:
+        return "either" if error.status == 500 else "before"
+    except requests.HTTPError as error:
+        return "either" if error.response.status_code == 500 else "before"
+    return "after"
+
+
+class Tried:
+    """A table that is written to, again and again from the beginning."""
+
+    def __init__(self, service: Process, template, write) -> None:
+        self.root = service.root
+        self.caller = service.caller
+        self.client = rt.connect(
+            self.caller.url, api_key=KEY, dialect="lancedb", default=False
+        )
+        self.template = template
+        self.write = write
+        self.reset()
+        self.before = read(self.root)
+        assert told(self) == "after"
+        self.after = read(self.root)
+        assert self.before != self.after
+
+    def reset(self) -> None:
+        for folder in self.root.glob("*.lance"):
+            shutil.rmtree(folder)
+        shutil.copytree(self.template, self.root / "t.lance")
+
+    def check(self, said: str, what: object) -> None:
+        found = read(self.root)
+        if said == "either":
+            assert found in (self.before, self.after), what
+        else:
+            assert found == getattr(self, said), (what, said)
+
+
+@pytest.mark.skipif(not FailingCalls.can_be_built(), reason="needs a C compiler")
+@writes(quick=QUICK)
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_whichever_call_of_a_write_fails_the_table_is_whole_and_the_outcome_true(
+    tmp_path, monkeypatch, table, name, number
+):
+    root = tmp_path / "tables"
+    calls = FailingCalls(tmp_path, root)
+    for variable, value in calls.env.items():
+        monkeypatch.setenv(variable, value)
+    with Process(root) as service:
+        tried = Tried(service, table, WRITES[name])
+        told_so = set()
+        call = 1
+        while True:
+            tried.reset()
+            with calls.fail(call, number):
+                said = told(tried)
+            if calls.seen < call:
+                break
+            tried.check(said, call)
+            told_so.add(said)
+            call += 1
+    assert call > 4
+    assert "before" in told_so
+
+
+@pytest.fixture
+def full(tmp_path):
+    """A caller on a disk that has a table `t`, an upload to it, and no free block."""
+    with contextlib.ExitStack() as contexts:
+        try:
+            disk = contexts.enter_context(small_disk(tmp_path))
+        except OSError as error:
+            pytest.skip(str(error))
+        service = contexts.enter_context(Process(disk / "tables"))
+        assert service.caller.create("t", MORE.to_arrow()).status_code == 200
+        write = Write(service.caller)
+        fill(disk, 0)
+        yield service.caller, write
+
+
+def test_a_table_can_be_dropped_to_make_room(full):
+    caller, _ = full
+    answer = caller.send("POST", "/v1/table/t/drop/")
+    assert answer.status_code == 200
+    assert (caller.tables(), caller.staged()) == ([], [])
+    (caller.root.parent / "ballast").unlink()
+    assert caller.create("t", MORE.to_arrow()).status_code == 200
+
+
+def test_parts_without_room_are_refused_as_such_and_can_be_aborted(full):
+    caller, write = full
+    part = write.part(MORE.to_arrow())
+    assert (part.status_code, "disk is full" in message(part)) == (507, True)
+    begun = caller.send("POST", "/v1/table/t/multipart_write/create/")
+    assert (begun.status_code, "disk is full" in message(begun)) == (507, True)
+    assert write.end("abort").status_code == 200
+    assert caller.staged() == []
+    assert caller.read("t").equals(MORE.to_arrow())
+
+
+@pytest.mark.long
+@writes()
+def test_however_little_room_there_is_the_table_is_whole_and_the_outcome_true(
+    tmp_path, table, name
+):
+    try:
+        with small_disk(tmp_path) as disk, Process(disk / "tables") as service:
+            tried = Tried(service, table, WRITES[name])
+            told_so = set()
+            for blocks in (*range(60), 1000):
+                tried.reset()
+                ballast = fill(disk, blocks)
+                said = told(tried)
+                ballast.unlink()
+                tried.check(said, blocks)
+                told_so.add(said)
+    except OSError as error:
+        pytest.skip(str(error))
+    assert told_so == {"before", "after"}
