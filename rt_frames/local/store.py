@@ -7,7 +7,7 @@ existing table lock its folder. Several processes may serve one root.
 Each request locks its own staging folder. A folder without a lock was left by a killed
 process, or belongs to a multipart write between two requests. Each write first removes
 the folders that killed processes left, abandoned multipart writes, and expired versions
-of its table.
+of its table. A dropped table is renamed in staging, and then its files are removed.
 """
 
 from __future__ import annotations
