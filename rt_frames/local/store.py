@@ -104,7 +104,7 @@ class Store:
         if name.lower().endswith(".lance") and not self._is_table(name):
             raise HTTPError(
                 400,
-                f"{name!r} ends in '.lance', as the folders of tables do; nothing was stored; "
+                f"{name!r} ends in '.lance', as the folders of tables do; nothing was changed; "
                 f"name the table {name[: name.lower().index('.lance')]!r}",
             )
         # another process may create or drop the table between two checks
