@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from rt_frames import errors
+from rt_frames._arguments import by_keyword, check_flag, check_optional_flag
 from rt_frames._client import (
     Client,
     RemoteTable,
@@ -60,6 +61,7 @@ __all__ = [
 ]
 
 
+@by_keyword(str="if_exists", dict="dtypes", Client="client")
 def to_table(
     data: Frame,
     name: str,
@@ -169,6 +171,7 @@ def to_table(
     )
 
 
+@by_keyword(str="if_exists", dict="dtypes", Client="client")
 def tee(
     data: AnyFrame,
     name: str,
@@ -261,6 +264,7 @@ def schema(data: Frame) -> pa.Schema:
     return sent_schema(data)
 
 
+@by_keyword(int="version", Client="client")
 def table(
     name: str, *, version: int | None = None, client: Client | None = None
 ) -> RemoteTable:
@@ -298,6 +302,7 @@ def table(
     return resolve(client).table(name, version=version)
 
 
+@by_keyword(Client="client")
 def list_tables(*, client: Client | None = None) -> list[str]:
     """List the names of the project's tables.
 
@@ -328,6 +333,7 @@ def list_tables(*, client: Client | None = None) -> list[str]:
 
 
 @hide_traceback
+@by_keyword(dict="rename", list="drop_columns")
 def plan_alterations(
     before: Any,
     after: Any,
@@ -395,6 +401,9 @@ def plan_alterations(
     >>> rt.plan_alterations(before, before.cast(pl.Int32)).to_json()
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
+    adds_columns = check_flag("add_columns", add_columns)
+    check_flag("clean_names", clean_names)
+    check_optional_flag("index", index)
     stored = []
     if isinstance(before, RemoteTable):
         stored.append("before")
@@ -416,7 +425,7 @@ def plan_alterations(
         *schemas,
         rename=rename,
         nullable=nullable,
-        add_columns=add_columns,
+        add_columns=adds_columns,
         drop_columns=drop_columns,
         stored=is_stored,
         compare_nullability=are_schemas,
@@ -452,6 +461,7 @@ def _known_schema(side: str, data: Any) -> Any:
 
 
 @hide_traceback
+@by_keyword(dict="rename", list="drop_columns")
 def alter_table(
     data: Any,
     name: str,
@@ -527,6 +537,8 @@ def alter_table(
     RemoteTable('counts', version 2, n: int64 to int32, at tables)
     """
     check_order(data, name, "rt.alter_table(df, {})")
+    lossy = check_flag("lossy", lossy)
+    rewrite = check_flag("rewrite", rewrite)
     if rewrite and lossy:
         raise ValueError(
             "rewrite, lossy: a rewrite casts exactly; pass only one of them"
@@ -607,6 +619,7 @@ def _is_part(alteration: Alteration, whole: Alteration | None) -> bool:
     return alteration.data_type is None or bool(alteration.before == whole.before)
 
 
+@by_keyword(Client="client")
 def alter_columns(
     name: str, alterations: Alterations, *, client: Client | None = None
 ) -> RemoteTable:
