@@ -31,6 +31,11 @@ def __getattr__(name: str) -> object:
             value: object = getattr(api, name)
             globals()[name] = value
             return value
+        names = importlib.import_module("rt_frames._names")
+        close = names.closest_names(name, api.__all__)
+        if close:
+            offer = names.did_you_mean(name, close)
+            raise AttributeError(f"rt_frames has no {name!r}; {offer}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

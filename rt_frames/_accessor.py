@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rt_frames import _api
+from rt_frames._arguments import by_keyword
 from rt_frames._display import hide_traceback
+from rt_frames._names import closest_names, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,11 +54,12 @@ class RemoteAccessor(Generic[FrameT]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            text = (
-                f'df.remote has no {name!r}; for a column named "remote" write '
-                'df["remote"]'
-            )
-            raise AttributeError(text, name=name, obj=self)
+            close = closest_names(name, vars(type(self)))
+            if close and not name.startswith("_"):
+                offer = did_you_mean(name, close)
+            else:
+                offer = 'for a column named "remote" write df["remote"]'
+            raise AttributeError(f"df.remote has no {name!r}; {offer}")
 
     @property
     @hide_traceback
@@ -72,6 +75,7 @@ class RemoteAccessor(Generic[FrameT]):
         """
         return _api.schema(self._frame)
 
+    @by_keyword(str="if_exists", dict="dtypes")
     def to_table(
         self,
         name: str,
@@ -112,6 +116,7 @@ class RemoteAccessor(Generic[FrameT]):
             progress=progress,
         )
 
+    @by_keyword(str="if_exists", dict="dtypes")
     def tee(
         self,
         name: str,
@@ -152,6 +157,7 @@ class RemoteAccessor(Generic[FrameT]):
             progress=progress,
         )
 
+    @by_keyword(dict="rename", list="drop_columns")
     def plan_alterations(
         self,
         before: Any,
@@ -188,6 +194,7 @@ class RemoteAccessor(Generic[FrameT]):
             clean_names=clean_names,
         )
 
+    @by_keyword(dict="rename", list="drop_columns")
     def alter_table(
         self,
         name: str,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from rt_frames import errors
+from rt_frames._arguments import by_keyword, check_flag, check_optional_flag
 from rt_frames._client import (
     Client,
     RemoteTable,
@@ -61,6 +62,7 @@ __all__ = [
 ]
 
 
+@by_keyword(str="if_exists", dict="dtypes", Client="client")
 def to_table(
     data: Frame,
     name: str,
@@ -170,6 +172,7 @@ def to_table(
     )
 
 
+@by_keyword(str="if_exists", dict="dtypes", Client="client")
 def tee(
     data: AnyFrame,
     name: str,
@@ -262,6 +265,7 @@ def schema(data: Frame) -> pa.Schema:
     return sent_schema(data)
 
 
+@by_keyword(int="version", Client="client")
 def table(
     name: str, *, version: int | None = None, client: Client | None = None
 ) -> RemoteTable:
@@ -299,6 +303,7 @@ def table(
     return resolve(client).table(name, version=version)
 
 
+@by_keyword(Client="client")
 def list_tables(*, client: Client | None = None) -> list[str]:
     """List the names of the project's tables.
 
@@ -329,6 +334,7 @@ def list_tables(*, client: Client | None = None) -> list[str]:
 
 
 @hide_traceback
+@by_keyword(dict="rename", list="drop_columns")
 def plan_alterations(
     before: Any,
     after: Any,
@@ -396,6 +402,9 @@ def plan_alterations(
     >>> rt.plan_alterations(before, before.cast(pl.Int32)).to_json()
     {'alterations': [{'path': 'n', 'data_type': {'type': 'int32'}}]}
     """
+    adds_columns = check_flag("add_columns", add_columns)
+    check_flag("clean_names", clean_names)
+    check_optional_flag("index", index)
     stored = []
     table = before if isinstance(before, RemoteTable) else None
     if table is not None:
@@ -418,7 +427,7 @@ def plan_alterations(
         *schemas,
         rename=rename,
         nullable=nullable,
-        add_columns=add_columns,
+        add_columns=adds_columns,
         drop_columns=drop_columns,
         # other services may describe only the storage of extension types
         shows_extensions=table is not None
@@ -457,6 +466,7 @@ def _known_schema(side: str, data: Any) -> Any:
 
 
 @hide_traceback
+@by_keyword(dict="rename", list="drop_columns")
 def alter_table(
     data: Any,
     name: str,
@@ -532,6 +542,8 @@ def alter_table(
     RemoteTable('counts', version 2, n: int64 to int32, at tables)
     """
     check_order(data, name, "rt.alter_table(df, {})")
+    lossy = check_flag("lossy", lossy)
+    rewrite = check_flag("rewrite", rewrite)
     if rewrite and lossy:
         raise ValueError(
             "rewrite, lossy: a rewrite casts exactly; pass only one of them"
@@ -612,6 +624,7 @@ def _is_part(alteration: Alteration, whole: Alteration | None) -> bool:
     return alteration.data_type is None or bool(alteration.before == whole.before)
 
 
+@by_keyword(Client="client")
 def alter_columns(
     name: str, alterations: Alterations, *, client: Client | None = None
 ) -> RemoteTable:

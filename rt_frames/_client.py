@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import operator
 import os
 import time
 from collections.abc import Mapping
@@ -15,6 +14,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import pyarrow as pa
 
 from rt_frames import errors
+from rt_frames._arguments import (
+    by_keyword,
+    check_flag,
+    check_optional_flag,
+    check_whole_number,
+)
 from rt_frames._display import Listing, as_html, hide_traceback
 from rt_frames._frames.compression import Compression
 from rt_frames._frames.from_arrow import Readable
@@ -107,7 +112,7 @@ class Client:
             api_key,
             parse_options(timeout, retries, headers, verify),
             parse_dialect(dialect),
-            allow_insecure=allow_insecure,
+            allow_insecure=check_flag("allow_insecure", allow_insecure),
         )
 
     @property
@@ -158,6 +163,7 @@ class Client:
         self._service.close()
 
     @hide_traceback
+    @by_keyword(int="version")
     def table(self, name: str, *, version: int | None = None) -> RemoteTable:
         """Return a handle to an existing table; no request is made.
 
@@ -183,12 +189,8 @@ class Client:
         if version is None:
             return RemoteTable(name, self)
         self._service.dialect.path(QUERY, name)
-        is_number = hasattr(version, "__index__") and not isinstance(version, bool)
-        if not is_number or version < 1:
-            raise ValueError(
-                f"version: expected a positive whole number, got {show_value(version)}"
-            )
-        return RemoteTable(name, self, version=operator.index(version), _pinned=True)
+        version = check_whole_number("version", version, 1)
+        return RemoteTable(name, self, version=version, _pinned=True)
 
     @hide_traceback
     def list_tables(self) -> list[str]:
@@ -205,6 +207,7 @@ class Client:
         return self._service.list_tables()
 
     @hide_traceback
+    @by_keyword(str="if_exists", dict="dtypes")
     def create_table(
         self,
         name: str,
@@ -239,13 +242,13 @@ class Client:
             rows = Readable(data._reader)  # noqa: SLF001  # same module
         options = WriteOptions(
             dtypes=dtypes,
-            index=index,
-            clean_names=clean_names,
+            index=check_optional_flag("index", index),
+            clean_names=check_flag("clean_names", clean_names),
             if_exists=if_exists,
             keys=parse_keys(on),
-            add_columns=add_columns,
+            add_columns=check_flag("add_columns", add_columns),
             compression=compression,
-            progress=progress,
+            progress=check_optional_flag("progress", progress),
         )
         with errors.about(name):
             result = write(self._service, name, rows, options)
@@ -486,6 +489,7 @@ class RemoteTable:
                 ) from None
 
     @hide_traceback
+    @by_keyword(str="where", list="columns", int="limit")
     def to_arrow(
         self,
         *,
@@ -538,6 +542,7 @@ class RemoteTable:
         return self._reader(columns, where, limit, params).read_all()
 
     @hide_traceback
+    @by_keyword(str="where", list="columns", int="limit")
     def to_pandas(
         self,
         *,
@@ -577,6 +582,7 @@ class RemoteTable:
         return to_pandas(self._reader(columns, where, limit, params).read_all())
 
     @hide_traceback
+    @by_keyword(str="where", list="columns", int="limit")
     def to_polars(
         self,
         *,
@@ -663,6 +669,7 @@ class RemoteTable:
         return scan(schema, read, is_pure=version is not None)
 
     @hide_traceback
+    @by_keyword(list="params")
     def count(
         self, where: str | None = None, *, params: Sequence[object] | None = None
     ) -> int:
@@ -698,7 +705,8 @@ class RemoteTable:
         )
 
     @hide_traceback
-    def delete(self, where: str, params: Sequence[Any] | None = None) -> int | None:
+    @by_keyword(list="params")
+    def delete(self, where: str, *, params: Sequence[Any] | None = None) -> int | None:
         """Delete the rows that match a condition, in one commit.
 
         A comparison never matches a null: ``"day <> date '2024-03-01'"`` keeps rows

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rt_frames import errors
+from rt_frames._arguments import check_flag
 from rt_frames._client import Client, service_of, wrap_service
 from rt_frames._display import hide_traceback
 from rt_frames._http.arguments import (
@@ -128,12 +129,13 @@ def connect(
     __tracebackhide__ = True
     api_key = None if api_key is None else Key(api_key)
     headers = hide_values(headers)
+    default = check_flag("default", default)
     service = _make_service(
         parse_target(target, region, domain),
         api_key,
         dialect,
         parse_options(timeout, retries, headers, verify),
-        allow_insecure=allow_insecure,
+        allow_insecure=check_flag("allow_insecure", allow_insecure),
     )
     client = wrap_service(service)
     if default:

@@ -165,12 +165,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"known: {list_names(sorted(names))}"
 
 
-def closest_names(name: str, names: list[str]) -> list[str]:
+def closest_names(name: str, names: Iterable[str]) -> list[str]:
     """Return the names that are closest to another one.
 
     These are the names that differ only in case, spaces or underscores, or else up to
     three similar names.
     """
+    names = list(names)
     same = [other for other in names if _spell(other) == _spell(name)]
     return same or difflib.get_close_matches(name, names, 3)
 

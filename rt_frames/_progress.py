@@ -37,8 +37,6 @@ class Progress:
     """
 
     def __init__(self, shown: bool | None, total: int | None, name: str) -> None:
-        if shown not in (None, True, False):
-            raise ValueError(f"progress: expected None, True or False, got {shown!r}")
         self._shown = shown
         self._total = total
         self._name = name

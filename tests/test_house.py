@@ -18,6 +18,7 @@ ROOT = Path(rt.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 HELPERS = {
     "errors",
+    "_arguments",
     "_text",
     "_names",
     "_version",

@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from rt_frames._arguments import check_flag, check_optional_flag
 from rt_frames._frames import from_arrow
 from rt_frames._frames.append import match_columns
 from rt_frames._frames.convert import portable_layout
@@ -85,16 +86,13 @@ def _parse_options(
         raise TypeError(
             f'dtypes: expected a dict such as {{"price": "float32"}}, got {type(dtypes).__name__}'
         )
-    if index not in (None, True, False):
-        raise ValueError(f"index: expected None, True or False, got {index!r}")
-    if clean_names not in (True, False):
-        raise ValueError(f"clean_names: expected True or False, got {clean_names!r}")
+    keep_index = check_optional_flag("index", index)
+    cleans = check_flag("clean_names", clean_names)
     # data_type objects may spell types that tables do not keep
     casts = {}
     for name, dtype in (dtypes or {}).items():
         casts[name] = to_portable(to_arrow_type(dtype, name), name)
-    keep_index = None if index is None else bool(index)
-    return OpenOptions(casts, keep_index, CleanLabels() if clean_names else None)
+    return OpenOptions(casts, keep_index, CleanLabels() if cleans else None)
 
 
 def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:

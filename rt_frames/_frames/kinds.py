@@ -109,9 +109,6 @@ def _common_type(have: pa.DataType, target: pa.DataType) -> pa.DataType | None:
     families = {family(have), family(target)}
     if any(map(types.is_nested, pair)):
         return None
-    if "durations" in families and len(families) > 1:
-        # as text, they would lose their unit
-        return None
     if families == {"floats", "decimals"}:
         return pa.float64()
     is_signed = any(map(types.is_signed_integer, pair))

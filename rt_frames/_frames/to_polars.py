@@ -63,7 +63,8 @@ def _null_rows(schema: pa.Schema) -> int:
 
     A null of a fixed-size list takes the space of all its items.
     """
-    widest = max(fixed_size(field.type) for _, field, _ in iter_fields(schema))
+    sizes = [fixed_size(field.type) for _, field, _ in iter_fields(schema)]
+    widest = max(sizes, default=0)
     return 1 if widest <= _MAX_NULL_ITEMS else 0
 
 

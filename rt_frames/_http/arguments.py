@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 from urllib3.util import parse_url
 
+from rt_frames._arguments import check_flag, check_whole_number
 from rt_frames._display import hide_traceback
 from rt_frames._text import show_value
 
@@ -168,10 +169,16 @@ def parse_options(
     """
     return ConnectionOptions(
         parse_timeouts(timeout),
-        parse_retries(retries),
+        check_whole_number("retries", retries, 0),
         parse_headers(headers),
-        verify if isinstance(verify, bool) else os.fsdecode(verify),
+        _parse_verify(verify),
     )
+
+
+def _parse_verify(verify: Any) -> bool | str:
+    if isinstance(verify, str | bytes | os.PathLike):
+        return os.fsdecode(verify)
+    return check_flag("verify", verify)
 
 
 def parse_timeouts(timeout: Any) -> Timeouts:
@@ -193,13 +200,6 @@ def _is_positive(number: Any) -> bool:
         and not isinstance(number, bool)
         and 0 < number <= MAX_SECONDS
     )
-
-
-def parse_retries(retries: Any) -> int:
-    """Check ``retries``, a non-negative integer."""
-    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise ValueError(f"retries: expected a non-negative integer, got {retries!r}")
-    return retries
 
 
 def hide_values(headers: Any) -> Any:

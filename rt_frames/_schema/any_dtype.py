@@ -47,7 +47,6 @@ _COMMON_NAMES = {
     **dict.fromkeys(("timedelta", "duration"), "duration[us]"),
     **dict.fromkeys(("list", "array"), "list<item: int64>"),
     "struct": "struct<x: int64>",
-    "map": "map<large_string, int64>",
 }
 _SUGGESTED = [
     *INTEGERS,

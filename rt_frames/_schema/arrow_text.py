@@ -75,10 +75,13 @@ def _parse_nested(
     if kind == "map" and len(parts) == 2:
         return pa.map_(*[_parse_inside(part, level) for part in parts])
     if kind == "dictionary":
-        values = dict(part.partition("=")[::2] for part in parts)
+        values: dict[str, str] = {}
+        for part in parts:
+            key, _, value = part.partition("=")
+            values[key] = value
         indices = _parse_inside(values.get("indices", "int32"), level)
-        value = _parse_inside(values.get("values", ""), level)
-        return pa.dictionary(indices, value, values.get("ordered") == "1")
+        arrow = _parse_inside(values.get("values", ""), level)
+        return pa.dictionary(indices, arrow, values.get("ordered") == "1")
     if len(parts) != 1:
         return None
     if kind == "fixed_size_list" and size is not None:

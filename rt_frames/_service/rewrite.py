@@ -175,15 +175,15 @@ def _stored(schema: pa.Schema | None) -> list[pa.Field]:
 
 def offer_rewrite(service: Service, name: str) -> str:
     """Return the cure for a cast that the engine refuses."""
+    rows = "rows"
+    # must not mask the refusal; the response also shows what the server supports
+    with contextlib.suppress(errors.RemoteError):
+        rows = count(service.count(name), "row")
     if not service.has_parts:
         return (
             "the service does not support multipart writes, which a rewrite needs, so "
             f"{_INSTEAD}"
         )
-    rows = "rows"
-    # must not mask the refusal
-    with contextlib.suppress(errors.RemoteError):
-        rows = count(service.count(name), "row")
     return (
         f"alter_table can read all {rows}, and cast them exactly or not at all; pass "
         "rewrite=True"

@@ -45,7 +45,7 @@ from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import explain_append, explain_upsert, make_error
 from rt_frames._service.parts import name_blocked, send_in_parts
 from rt_frames._service.service import Service
-from rt_frames._text import count, format_bytes, list_names, show_value
+from rt_frames._text import count, format_bytes, list_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -111,10 +111,6 @@ class WriteOptions:
         """Raise ValueError for options that cannot be used."""
         dialect.check_if_exists(self.if_exists)
         check_compression(self.compression)
-        if not isinstance(self.add_columns, bool):
-            raise ValueError(
-                f"add_columns: expected True or False, got {show_value(self.add_columns)}"
-            )
         if self.add_columns and not self.adds_rows:
             raise ValueError(
                 'add_columns: only if_exists="append" and "upsert" add columns to a '

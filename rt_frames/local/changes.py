@@ -67,14 +67,14 @@ def alter(folder: Path, staged: Path, request: dict[str, Any]) -> int:
                 raise
         operation = commits.last_operation(draft)
         subject = f"{describe(changes)}: the table could not be read after this change"
-        verify = partial(_verify, staged, _cast_columns(changes), subject)
+        verify = partial(_verify, draft, _cast_columns(changes), subject)
         return commits.commit(folder, table, operation, verify=verify)
 
 
-def _verify(staged: Path, columns: list[str], subject: str) -> None:
+def _verify(draft: Any, columns: list[str], subject: str) -> None:
     """Raise if changed columns of a draft cannot be read."""
     with engine.as_http_errors(subject):
-        engine.verify_readable(lance.dataset(str(staged)), columns)
+        engine.verify_readable(draft, columns)
 
 
 def _cast_columns(changes: list[Change]) -> list[str]:
@@ -109,7 +109,7 @@ def add_columns(folder: Path, staged: Path, schema: pa.Schema) -> dict[str, int]
         draft.add_columns(schema)
         operation = commits.last_operation(draft)
         subject = "the table could not be read with these columns"
-        verify = partial(_verify, staged, schema.names, subject)
+        verify = partial(_verify, draft, schema.names, subject)
         version = commits.commit(folder, table, operation, verify=verify)
     return {"version": version}
 

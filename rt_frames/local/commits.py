@@ -31,7 +31,8 @@ from rt_frames.local.http_error import HTTPError
 class _File(NamedTuple):
     """A file of a table, and its size: the bytes of data, or the rows deleted."""
 
-    path: Path
+    # in the table's folder
+    name: str
     size: int
 
 
@@ -65,7 +66,7 @@ def commit(
     max_retries : int
         How often Lance may put the operation behind versions committed meanwhile.
     """
-    files = _list_new_files(folder, table, operation)
+    files = _list_new_files(table, operation)
     transaction = Transaction(
         read_version=table.version if table else 0,
         operation=operation,
@@ -73,7 +74,7 @@ def commit(
     )
     try:
         _move(staged, folder / "data")
-        _check_whole(files)
+        _check_whole(folder, files)
         if verify:
             verify()
         return _commit(folder, table, transaction, max_retries)
@@ -83,7 +84,7 @@ def commit(
         # Lance's panics are BaseExceptions
         for file in files:
             with contextlib.suppress(OSError):
-                file.path.unlink()
+                (folder / file.name).unlink()
         raise
 
 
@@ -116,15 +117,15 @@ def _commit(
     return int(committed.version)
 
 
-def _list_new_files(folder: Path, table: Any, operation: Any) -> list[_File]:
+def _list_new_files(table: Any, operation: Any) -> list[_File]:
     """List the files of an operation that the table does not have yet."""
     added, changed = _find_fragments(operation)
     files = []
     for fragment in added:
-        files += _list_files(folder, fragment)
+        files += _list_files(fragment)
     for fragment in changed:
-        known = _list_files(folder, table.get_fragment(fragment.id).metadata)
-        files += [file for file in _list_files(folder, fragment) if file not in known]
+        known = _list_files(table.get_fragment(fragment.id).metadata)
+        files += [file for file in _list_files(fragment) if file not in known]
     return files
 
 
@@ -144,13 +145,13 @@ def _find_fragments(operation: Any) -> tuple[Iterable[Any], Iterable[Any]]:
     raise NotImplementedError(type(operation).__name__)
 
 
-def _list_files(folder: Path, fragment: Any) -> list[_File]:
-    data = folder / "data"
-    files = [_File(data / file.path, file.file_size_bytes) for file in fragment.files]
+def _list_files(fragment: Any) -> list[_File]:
+    files = [
+        _File(f"data/{file.path}", file.file_size_bytes) for file in fragment.files
+    ]
     deleted = fragment.deletion_file
     if deleted is not None:
-        path = folder / deleted.path(fragment.id)
-        files.append(_File(path, deleted.num_deleted_rows))
+        files.append(_File(deleted.path(fragment.id), deleted.num_deleted_rows))
     return files
 
 
@@ -167,14 +168,14 @@ def _move(staged: Iterable[Path], data: Path) -> None:
         path.rename(data / path.name)
 
 
-def _check_whole(files: list[_File]) -> None:
+def _check_whole(folder: Path, files: list[_File]) -> None:
     """Raise 507 if a file is not what Lance has written."""
     for file in files:
-        size = None
+        is_whole = False
         # whatever the reason, such a file must not become part of a table
         with contextlib.suppress(Exception):
-            size = _measure(file.path)
-        if size != file.size:
+            is_whole = _is_whole(folder / file.name, file.size)
+        if not is_whole:
             raise HTTPError(
                 507,
                 "the disk has not kept all that was written, as if it were full or failing; "
@@ -182,16 +183,14 @@ def _check_whole(files: list[_File]) -> None:
             )
 
 
-def _measure(path: Path) -> int:
-    """Return the size that Lance reports of such a file."""
+def _is_whole(path: Path, size: int) -> bool:
     if path.suffix == ".arrow":
-        with pa.memory_map(str(path)) as file:
-            return int(pa.ipc.open_file(file).read_all().num_rows)
+        return path.read_bytes().endswith(b"ARROW1")
     if path.suffix == ".bin":
         # pylance 14 has no public function for this
         read: Any = Bitmap._from_bytes  # type: ignore[attr-defined]  # noqa: SLF001
-        return len(read(path.read_bytes()))
-    return path.stat().st_size
+        return len(read(path.read_bytes())) == size
+    return path.stat().st_size == size
 
 
 def create(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:

@@ -7,7 +7,7 @@ existing table lock its folder. Several processes may serve one root.
 Each request locks its own staging folder. A folder without a lock was left by a killed
 process, or belongs to a multipart write between two requests. Each write first removes
 the folders that killed processes left, abandoned multipart writes, and expired versions
-of its table.
+of its table. A dropped table is renamed in staging, and then its files are removed.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Store:
         if name.lower().endswith(".lance") and not self._is_table(name):
             raise HTTPError(
                 400,
-                f"{name!r} ends in '.lance', as the folders of tables do; nothing was stored; "
+                f"{name!r} ends in '.lance', as the folders of tables do; nothing was changed; "
                 f"name the table {name[: name.lower().index('.lance')]!r}",
             )
         # another process may create or drop the table between two checks

@@ -107,6 +107,15 @@ def test_every_call_refuses_what_the_engine_refuses_in_the_same_words(
     assert stored(table).version == 1
 
 
+def test_the_first_call_of_a_client_is_offered_a_rewrite_as_well(table):
+    plan = rt.plan_alterations({"qty": "int64"}, {"qty": "float64"})
+    with (
+        rt.connect(f"{table.client}", default=False) as fresh,
+        pytest.raises(AlterationError, match=r"2 rows, .*pass rewrite=True"),
+    ):
+        fresh.alter_columns("t", plan)
+
+
 def test_a_cast_is_judged_by_the_type_that_the_table_has_now(table):
     assert table.schema.field("qty").type == pa.int64()
     as_text = STORED.cast({"qty": pl.String})

@@ -99,7 +99,7 @@ def test_values_are_given_beside_the_condition(place, name, column):
     place.append(name, pa.table({"id_": [9]}))
     for number, value in enumerate(values):
         assert table.delete(f"`{column}` = ?", params=[value]) == 1
-        assert table.delete(f"`{column}` = ?", [value]) == 0
+        assert table.delete(f"`{column}` = ?", params=[value]) == 0
         kept = [*numbers[number + 1 :], 9]
         assert place.read(name)["id_"].to_pylist() == kept
 

@@ -169,6 +169,8 @@ def test_wide_decimals_are_refused_before_polars_panics(table, wide, rows, capfd
     with fails(rt.errors.UnsupportedTypeError, words):
         odd.scan().collect()
     assert odd.scan().select("n").collect()["n"].to_list() == [*range(rows)]
+    alone = table.client.create_table("wide", data.select(["c"]), if_exists="replace")
+    assert alone.scan().collect_schema() == {"c": pl.Object()}
     assert "panicked" not in capfd.readouterr().err
 
 

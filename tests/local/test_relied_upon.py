@@ -28,6 +28,7 @@ import datetime
 import lance
 import pyarrow as pa
 import pytest
+from lance.bitmap import Bitmap
 
 TABLE = pa.table(
     {"n": [1, 300], "m": [1, None], "at": [datetime.datetime(2024, 3, 31, 2, 30), None]}
@@ -95,6 +96,27 @@ def test_lance_says_that_a_filter_fails_for_a_value(folder):
     rows = lance.dataset(folder).scanner(filter="(n / (n - 1) > 0)").to_reader()
     with pytest.raises(pa.ArrowInvalid, match=r"applying filter expression.*by zero"):
         rows.read_all()
+
+
+@pytest.mark.parametrize(
+    ("condition", "suffix"), [("n < 10", ".arrow"), ("n % 3 = 0", ".bin")]
+)
+def test_the_end_of_a_file_of_deletions_tells_that_lance_wrote_all_of_it(
+    tmp_path, condition, suffix
+):
+    lance.write_dataset(pa.table({"n": range(100_000)}), str(tmp_path / "many.lance"))
+    deleted = lance.dataset(str(tmp_path / "many.lance"))
+    rows = deleted.delete(condition)["num_deleted_rows"]
+    (path,) = (tmp_path / "many.lance" / "_deletions").iterdir()
+    data = path.read_bytes()
+    assert path.suffix == suffix
+    if suffix == ".arrow":
+        assert data.endswith(b"ARROW1")
+        return
+    assert len(Bitmap._from_bytes(data)) == rows
+    for end in range(0, len(data), 101):
+        with pytest.raises(ValueError, match="deserialize"):
+            Bitmap._from_bytes(data[:end])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,71 @@
+"""Checks of arguments that many public functions have."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from rt_frames._text import show_value
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return True or False. Raise ValueError for anything else."""
+    # NumPy's own, if it is loaded
+    numpy_bool = getattr(sys.modules.get("numpy"), "bool_", bool)
+    if isinstance(value, bool | numpy_bool):
+        return bool(value)
+    raise ValueError(f"{name}: expected True or False, got {show_value(value)}")
+
+
+def check_optional_flag(name: str, value: Any) -> bool | None:
+    """Return None, True or False. Raise ValueError for anything else."""
+    return None if value is None else check_flag(name, value)
+
+
+def check_whole_number(name: str, value: Any, least: int) -> int:
+    """Return a whole number of Python, NumPy or pandas. Raise ValueError otherwise."""
+    is_number = hasattr(value, "__index__") and not isinstance(value, bool)
+    if is_number and value >= least:
+        return operator.index(value)
+    raise ValueError(
+        f"{name}: expected a whole number from {least}, got {show_value(value)}"
+    )
+
+
+def by_keyword(**by_type: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Name the keyword of an argument that is passed by position.
+
+    ``by_type`` are the keywords of values by the name of their type. The signature
+    stays as it is.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        parameters = inspect.signature(function).parameters.values()
+        most = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters)
+        others = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+
+        @functools.wraps(function)
+        def call(*args: P.args, **options: P.kwargs) -> T:
+            __tracebackhide__ = True
+            if len(args) > most:
+                value = args[most]
+                keyword = by_type.get(type(value).__name__)
+                cure = f"by its keyword, one of {', '.join(others)}"
+                if keyword is not None:
+                    cure = f"as {keyword}={show_value(value)}"
+                raise TypeError(
+                    f"{function.__name__}: got {show_value(value)} by position; "
+                    f"pass it {cure}"
+                )
+            return function(*args, **options)
+
+        return call
+
+    return decorate
