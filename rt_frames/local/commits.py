@@ -68,7 +68,8 @@ def commit(
     """
     files = _list_new_files(table, operation)
     transaction = Transaction(
-        read_version=table.version if table else 0,
+        # a table without rows is false
+        read_version=0 if table is None else table.version,
         operation=operation,
         transaction_properties=properties or {},
     )
@@ -98,7 +99,9 @@ def _commit(
     try:
         # an open table spares Lance another reading of its manifest
         committed = lance.LanceDataset.commit(
-            table or str(folder), transaction, max_retries=max_retries
+            str(folder) if table is None else table,
+            transaction,
+            max_retries=max_retries,
         )
     except BaseException as error:
         if table is None or engine.is_conflict(error):

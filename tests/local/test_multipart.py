@@ -121,6 +121,16 @@ def test_what_cannot_be_is_refused(there):
     assert numbers(there) == [0]
 
 
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_parts_are_written_to_a_table_without_rows(caller, mode):
+    caller.create("t", BASE[:0])
+    write = Write(caller)
+    for number, part in enumerate((rows(1), BASE[:0], rows(2))):
+        assert write.part(part, str(number), mode).status_code == 200
+    assert write.end().json() == {"version": 2}
+    assert numbers(caller) == [1, 2]
+
+
 def test_parts_that_replace_may_have_other_columns_than_the_table(there):
     write = Write(there)
     assert [
