@@ -8,6 +8,7 @@ import tempfile
 import pytest
 
 from tests.longer import (
+    bounds,
     cluster,
     fronts,
     interrupts,
@@ -38,6 +39,16 @@ def test_s04_mutated_streams_leave_the_service_alive_and_its_tables_readable(cou
 @times(50, 1000)
 def test_mutated_answers_end_in_a_value_or_an_error_of_ours(count):
     assert sum(mutations.answers(count, seed=1).values()) == count
+
+
+@pytest.mark.long
+def test_the_worst_100_kB_cost_a_service_bounded_memory_and_time():
+    assert bounds.run_service() == {}
+
+
+@pytest.mark.long
+def test_the_worst_100_kB_cost_a_client_bounded_memory_and_time():
+    assert bounds.run_client() == {}
 
 
 @times(200)

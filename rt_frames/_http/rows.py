@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import requests
 import urllib3
+from pyarrow import types
 
-from rt_frames._arrow_messages import MessageFile
+from rt_frames._arrow_messages import MAX_BATCH_BYTES, MessageFile, TooLarge
 from rt_frames._names import duplicates
 from rt_frames._protocol.calls import ALL_ROWS
-from rt_frames._text import count, list_names, one_line
+from rt_frames._text import count, format_bytes, list_names, one_line
 
 RECEIVE_BYTES = 2**20
+MAX_ZONE_CHARS = 100
 _FILE_START = b"ARROW1\0\0"
 _FILE_END = b"ARROW1"
 # bytes to which writers in Rust pad the start of a file; Arrow C++ pads it to 8
@@ -66,6 +69,7 @@ class Rows:
             self._reader = pa.ipc.open_stream(MessageFile(self._body.read))
             self.schema: pa.Schema = self._reader.schema
             _check_columns(self.schema.names, query)
+            _check_zones(self.schema)
             self._first = next(self._reader, None)
         except BaseException as error:
             response.close()
@@ -82,6 +86,7 @@ class Rows:
         try:
             while batch is not None:
                 rows += batch.num_rows
+                _check_views(batch)
                 # offsets beyond the buffers would expose other memory
                 batch.validate(full=True)
                 if rows > self._max_rows:
@@ -99,6 +104,27 @@ class Rows:
     def close(self) -> None:
         """Close the response, even if rows are unread."""
         self._body.close()
+
+
+def _check_zones(schema: pa.Schema) -> None:
+    """Refuse zones that are no names: Polars takes seconds for 100 kB."""
+    for field in schema:
+        zone = getattr(field.type, "tz", None) or ""
+        if len(zone) > MAX_ZONE_CHARS:
+            raise ValueError(
+                f"the response has a time zone of {len(zone):,} characters"
+            )
+
+
+def _check_views(batch: pa.RecordBatch) -> None:
+    """Refuse views of texts that overlap so much that they are long to read."""
+    for column in batch.columns:
+        if types.is_string_view(column.type) or types.is_binary_view(column.type):
+            # each view begins with its length
+            views = np.frombuffer(column.buffers()[1] or b"", np.int32)
+            nbytes = int(views[::4].sum(dtype=np.int64))
+            if nbytes > MAX_BATCH_BYTES:
+                raise TooLarge(f"the views of a batch show {format_bytes(nbytes)}")
 
 
 def _check_columns(names: list[str], query: Mapping[str, Any]) -> None:

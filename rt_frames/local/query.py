@@ -40,6 +40,11 @@ _MISREAD = {
     "--": "and a comment may hide the end of the filter; leave it out",
     "/*": "and a comment may hide the end of the filter; leave it out",
 }
+# functions that make long values of short ones
+_GROWING = re.compile(
+    r"\b(repeat|[lr]pad|range|generate_series|(?:array|list)_(?:repeat|resize))`?\s*\(",
+    re.IGNORECASE,
+)
 _QUERY = {
     "k",
     "offset",
@@ -198,6 +203,13 @@ def _check_end(text: str, bare: str) -> None:
             raise HTTPError(
                 400, f"the filter {text!r:.100} contains {mark!r}, {reason}"
             )
+    growing = _GROWING.search(re.sub("'[^']*'", "''", text))
+    if growing:
+        raise HTTPError(
+            400,
+            f"the filter {text!r:.100} calls {growing[1]}(), which may take all memory; "
+            "compute such values before",
+        )
     depth = 0
     for char in bare:
         if char == "(":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import re
+import struct
 import threading
 from decimal import Decimal
 
@@ -528,3 +529,25 @@ def test_a_handle_is_read_again_whenever_it_is_sent(table, server):
     assert first.equals(ROWS)
     with pytest.raises(ValueError, match="index: only for pandas frames"):
         rt.to_table(table, "u", client=client, index=True)
+
+
+def views_of_one_text(rows: int, nbytes: int) -> pa.Array:
+    text = b"x" * nbytes
+    view = struct.pack("<i4sii", nbytes, text[:4], 0, 0)
+    buffers = [None, pa.py_buffer(view * rows), pa.py_buffer(text)]
+    return pa.Array.from_buffers(pa.string_view(), rows, buffers)
+
+
+def test_views_that_share_a_text_are_read_unless_they_show_gigabytes(server):
+    few = pa.table({"s": views_of_one_text(1000, 1000)})
+    server.answering((200, stream(few)))
+    assert reading(server).to_polars()["s"].to_list() == ["x" * 1000] * 1000
+    many = pa.table({"s": views_of_one_text(2**18, 2**18)})
+    server.answering((200, stream(many, compression="zstd")))
+    with (
+        in_bounds(seconds=5, mib=128),
+        pytest.raises(
+            rt.errors.TransportError, match=r"views of a batch show 68\.7 GB"
+        ),
+    ):
+        reading(server).to_arrow()

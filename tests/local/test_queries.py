@@ -54,6 +54,9 @@ def test_rows_are_filtered_counted_selected_and_limited(there):
         ({"filter": 7}, 400, "string"),
         ({"filter": "a = 1 OR " * 200_000 + "a = 1"}, 400, "1,000,000"),
         ({"filter": "a = " + "/nope" * 80}, 400, "parser error"),
+        ({"filter": "length(repeat(c, 2000000000)) > 1"}, 400, "calls repeat()"),
+        ({"filter": "length(`LPAD` (c, 2000000000)) > 1"}, 400, "calls LPAD()"),
+        ({"filter": "array_length(range(1, 10000000000)) > 1"}, 400, "calls range()"),
         ({"columns": ["nope"]}, 400, "nope"),
         ({"columns": "a"}, 501, "array of strings"),
         ({"k": -1}, 400, "k: expected a non-negative integer, got -1"),
@@ -72,6 +75,10 @@ def test_what_cannot_be_answered_is_an_error_that_names_it_and_no_path_of_the_ma
     )
     assert "/home" not in answer.text
     assert str(there.root).strip("/") not in answer.text
+
+
+def test_a_filter_may_name_what_it_must_not_call(there):
+    assert rows(ask(there, filter="c = 'repeat(x' OR a = 1")).num_rows == 1
 
 
 @pytest.mark.parametrize(

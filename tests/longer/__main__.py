@@ -6,6 +6,7 @@ import argparse
 import random
 
 from tests.longer import (
+    bounds,
     cluster,
     fronts,
     interrupts,
@@ -22,6 +23,7 @@ PROGRAMS = {
     "streams": mutations.streams,
     "answers": mutations.answers,
     "alterations": mutations.alterations,
+    "bounds": bounds.run,
     "rows": rows.run,
     "nightly": nightly.run,
     "writers": writers.run,

@@ -154,6 +154,7 @@ INT = {"type": "int64"}
 UNKNOWN = [
     *(
         "nope",
+        "timestamp:us:" + "Z" * 101,
         "",
         "INT64",
         "map",

@@ -199,9 +199,9 @@ def logged() -> Iterator[None]:
     )
 
 
-def run(code: str, *arguments: object) -> str:
+def run(code: str, *arguments: object, seconds: float = 90) -> str:
     """Run code, which must end without a warning, and return its output."""
-    with python("-W", "error", "-c", code, *arguments, seconds=90) as process:
+    with python("-W", "error", "-c", code, *arguments, seconds=seconds) as process:
         printed, error = process.communicate()
     assert (process.returncode, error) == (0, "")
     return printed
@@ -225,6 +225,10 @@ class Process:
         url = self._process.stdout.readline().decode().strip()
         self.caller = Caller(root, url, KEY)
         self.client = rt.connect(url, api_key=KEY, default=False)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def alive(self) -> bool:
