@@ -20,8 +20,8 @@ import pyarrow as pa
 from rt_frames._arguments import check_flag, check_optional_flag
 from rt_frames._frames import from_arrow
 from rt_frames._frames.append import match_columns
-from rt_frames._frames.convert import portable_layout
 from rt_frames._frames.from_dask import Partition, partitions
+from rt_frames._frames.layout import portable_layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, OpenOptions, Source
 from rt_frames._frames.upsert_keys import check_key_names, check_key_types

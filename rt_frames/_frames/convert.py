@@ -1,9 +1,9 @@
-"""Arrow data → the portable schema, and batches of it.
+"""Arrow batches → batches of the portable schema.
 
-`portable_layout` decides once, by type. A `Converter` then converts each batch,
-touching only columns whose layout differs. Nested columns are taken apart, converted
-and reassembled, because Arrow's own cast lacks dictionaries of nested values, truncates
-list views and run-end-encoding inside lists, and casts items outside a slice of lists.
+A `Converter` touches only columns whose layout differs. Nested columns are taken apart,
+converted and reassembled, because Arrow's own cast lacks dictionaries of nested values,
+truncates list views and run-end-encoding inside lists, and casts items outside a slice
+of lists.
 
 The dictionaries of one path (a column, or a field inside one) become one dictionary, as
 readers keep only the newest.
@@ -13,238 +13,48 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
+from rt_frames._frames.arrays import (
+    arrays_inside,
+    is_cut,
+    positions_in_runs,
+    positions_in_views,
+    rebased,
+)
 from rt_frames._frames.dictionaries import Dictionaries
 from rt_frames._frames.exact_cast import InexactCast, RefusedCast, cast_exactly
+from rt_frames._frames.failing_row import first_failing_row
 from rt_frames._frames.kinds import (
-    Code,
     batch_type_error,
     check_alike,
     check_appended,
     has_no_value,
     table_type_error,
 )
+from rt_frames._frames.layout import Layout, requires_values, value_fields
 from rt_frames._frames.refusals import Refusals
-from rt_frames._names import duplicates, has_control_characters, join_path
+from rt_frames._names import join_path
 from rt_frames._schema.data_type import (
-    child_fields,
     contains,
-    has_variable_items,
     is_list,
-    list_kind,
     map_types,
     show_type,
     storage,
-    to_data_type,
 )
 from rt_frames._schema.portable import (
     CONVERSION_ERRORS,
-    is_plain,
     to_portable,
-    unsupported,
 )
 from rt_frames._text import list_names, make_printable, shorten
 from rt_frames.errors import UnsupportedTypeError
 
 # of short columns that one call casts
 JOINED_VALUES = 2**16
-
-# pa.array and pa.scalar would import pandas if it is installed
-_ZERO = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])
-
-
-class Layout(NamedTuple):
-    """The schema to send, and the columns that need a look at their values.
-
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        In portable types.
-    dictionaries : set of str
-        Columns that are dictionaries, or have dictionaries inside.
-    required : set of str
-        Columns that must not be null, or have fields inside that must not.
-    nested : bool
-        Whether a column is nested.
-    """
-
-    schema: pa.Schema
-    dictionaries: frozenset[str] = frozenset()
-    required: frozenset[str] = frozenset()
-    nested: bool = False
-
-    def select(self, names: list[str]) -> Layout:
-        """Return the layout of the named columns."""
-        fields = [self.schema.field(name) for name in names]
-        dictionaries = self.dictionaries.intersection(names)
-        required = self.required.intersection(names)
-        return Layout(pa.schema(fields), dictionaries, required, self.nested)
-
-
-def portable_layout(
-    schema: pa.Schema, casts: Mapping[str, pa.DataType] | None, refusals: Refusals
-) -> Layout:
-    """Return the layout in which columns are sent, and record unsupported ones.
-
-    ``casts`` is None if schemas are compared and nothing is sent.
-    """
-    if not casts and is_plain(schema):
-        # without the comparison of schemas, which is slow
-        return Layout(schema.remove_metadata() if schema.metadata else schema)
-    fields = []
-    dictionaries = set()
-    required = set()
-    nested = False
-    for field in schema:
-        name = field.name
-        sent = None
-        if name not in refusals:
-            try:
-                sent = _sent_field(field, casts)
-            except UnsupportedTypeError as error:
-                refusals[name] = error
-        if sent is None:
-            fields.append(pa.field(name, pa.null()))
-            continue
-        fields.append(sent)
-        nested = nested or types.is_nested(sent.type)
-        if contains(sent.type, types.is_dictionary):
-            dictionaries.add(name)
-        if _requires_values(sent):
-            required.add(name)
-    return Layout(
-        pa.schema(fields), frozenset(dictionaries), frozenset(required), nested
-    )
-
-
-def _sent_field(field: pa.Field, casts: Mapping[str, pa.DataType] | None) -> pa.Field:
-    """Return a column as it is sent."""
-    name = field.name
-    cast = casts.get(name) if casts else None
-    try:
-        portable = to_portable(field.type, name)
-    except KeyError:
-        # pyarrow has no class for two kinds of intervals, and raises on .type
-        raise unsupported(
-            name,
-            "Arrow's interval",
-            "cast it to a duration, or to a struct of its parts",
-        ) from None
-    arrow = portable if cast is None else cast
-    # Arrow divides by the fixed size
-    if contains(portable, _has_size_0) or contains(arrow, _has_size_0):
-        raise UnsupportedTypeError(
-            f"column {name!r}: lists or bytes of the fixed size 0 hold no values; leave the column out"
-        )
-    _check_type(arrow, None if casts is None else field, name)
-    return pa.field(name, arrow, field.nullable, _kept_metadata(field))
-
-
-def _kept_metadata(field: pa.Field) -> dict[bytes, bytes] | None:
-    metadata = field.metadata or {}
-    if metadata.get(b"ARROW:extension:name") not in (b"arrow.uuid", b"arrow.json"):
-        return None
-    keys = [key for key in metadata if key.startswith(b"ARROW:extension:")]
-    return {key: metadata[key] for key in keys}
-
-
-def _has_size_0(arrow: pa.DataType) -> bool:
-    if types.is_fixed_size_list(arrow):
-        return list_kind(arrow)[1] == 0
-    return types.is_fixed_size_binary(arrow) and int(arrow.byte_width) == 0
-
-
-def _check_type(arrow: pa.DataType, column: pa.Field | None, path: str) -> None:
-    if types.is_null(arrow):
-        text = f"column {path!r} has no values, so its type is unknown"
-        raise _unsuitable(text, "cast it first", "pass its type, such as", column)
-    children = child_fields(arrow)
-    names = [child.name for child in children]
-    odd = [name for name in names if has_control_characters(name)]
-    if odd:
-        raise UnsupportedTypeError(
-            f"column {path!r}: field names must not contain control characters: {list_names(odd)}; rename them"
-        )
-    if types.is_struct(arrow) and (not names or duplicates(names) or not all(names)):
-        raise UnsupportedTypeError(
-            f"column {path!r}: a struct needs distinct field names, not {names!r:.200}; rename them or drop the column"
-        )
-    for child in children:
-        _check_type(child.type, column, join_path(path, child.name))
-    if has_variable_items(arrow):
-        text = f"column {path!r} is {show_type(arrow)}; the items of fixed-size lists must be numbers, booleans, times or bytes of a fixed size"
-        raise _unsuitable(text, "cast it to lists of variable size", "pass", column)
-
-
-def _unsuitable(
-    text: str, cure: str, advice: str, column: pa.Field | None
-) -> UnsupportedTypeError:
-    """Make the error for a type. The advice is for callers who can pass ``dtypes``."""
-    if column is None:
-        return UnsupportedTypeError(f"{text}; {cure}")
-    dtypes = {column.name: _example(column.type)}
-    return UnsupportedTypeError(f"{text}; {advice} {dtypes=}")
-
-
-def _example(arrow: pa.DataType) -> Any:
-    """Return a dtype to pass for a column that cannot be sent.
-
-    Nulls become text, and fixed-size lists that cannot be stored become lists.
-    """
-    if not types.is_nested(arrow):
-        return "large_string"
-    storable = map_types(to_portable(arrow), _storable)
-    if storable == pa.list_(pa.uuid()):
-        return Code("pyarrow.list_(pyarrow.uuid())")
-    if contains(storable, lambda t: isinstance(t, pa.BaseExtensionType)):
-        return "…"
-    try:
-        return to_data_type(storable)
-    except UnsupportedTypeError:
-        # a map has no data_type
-        return "…"
-
-
-def _storable(arrow: pa.DataType) -> pa.DataType:
-    if types.is_null(arrow):
-        return pa.large_string()
-    if has_variable_items(arrow):
-        return pa.list_(arrow.value_field)
-    return arrow
-
-
-def first_failing_row(
-    length: int, convert: Callable[[int, int], object], error: Exception
-) -> tuple[int | None, Exception]:
-    """Bisect for the first row that fails, and its error.
-
-    The row is None if no single row is to blame.
-    """
-    start = 0
-    stop = length
-    # the first try has no rows: if it fails, the type is to blame
-    middle = 0
-    while start < stop:
-        try:
-            convert(start, middle)
-        except CONVERSION_ERRORS as reason:
-            if middle == start:
-                return None, reason
-            if middle == start + 1:
-                return start, reason
-            stop = middle
-            error = reason
-        else:
-            start = middle
-        middle = (start + stop + 1) // 2
-    return None, error
 
 
 class _Column(NamedTuple):
@@ -433,7 +243,7 @@ class Converter:
         name = field.name
         target = field.type
         has_dictionaries = name in self._layout.dictionaries
-        if array.type == target and not has_dictionaries and not _is_cut(array):
+        if array.type == target and not has_dictionaries and not is_cut(array):
             return array
         column = self._rules(name, origin)
         try:
@@ -474,7 +284,7 @@ class Converter:
         if types.is_null(array.type):
             array = pa.nulls(len(array), target)
         has_dictionaries = contains(target, types.is_dictionary)
-        if array.type == target and not has_dictionaries and not _is_cut(array):
+        if array.type == target and not has_dictionaries and not is_cut(array):
             return array if len(array) else pa.nulls(0, target)
         if types.is_nested(target):
             return self._convert_nested(array, target, column)
@@ -485,7 +295,7 @@ class Converter:
     ) -> pa.Array:
         if types.is_run_end_encoded(array.type):
             values = self._convert(array.values, target, column)
-            return values.take(_positions_in_runs(array))
+            return values.take(positions_in_runs(array))
         if not types.is_dictionary(target):
             values = self._convert(array.dictionary, target, column)
             return values.take(array.indices)
@@ -550,7 +360,7 @@ class Converter:
         return self._convert(array, field.type, column.field(field.name))
 
     def _map(self, array: pa.Array, target: pa.DataType, column: _Column) -> pa.Array:
-        offsets, keys, items = _rebased(array.offsets, array.keys, array.items)
+        offsets, keys, items = rebased(array.offsets, array.keys, array.items)
         keys = self._inside(keys, target.key_field, column)
         items = self._inside(items, target.item_field, column)
         mask = array.is_null()
@@ -564,7 +374,7 @@ class Converter:
             raise ValueError(
                 f"the lists of {column.path} have {size} items, not {target.list_size}"
             )
-        (items,) = _children(array)
+        (items,) = arrays_inside(array)
         items = self._inside(items, target.value_field, column)
         mask = array.is_null()
         return pa.FixedSizeListArray.from_arrays(items, type=target, mask=mask)
@@ -574,10 +384,10 @@ class Converter:
         # flatten() loses buffers of extension types
         if types.is_list_view(array.type) or types.is_large_list_view(array.type):
             items = self._inside(array.values, target.value_field, column)
-            offsets, positions = _positions_in_views(array)
+            offsets, positions = positions_in_views(array)
             items = items.take(positions)
         else:
-            offsets, items = _rebased(array.offsets, array.values)
+            offsets, items = rebased(array.offsets, array.values)
             items = self._inside(items, target.value_field, column)
         mask = array.is_null()
         if types.is_list(target):
@@ -631,62 +441,6 @@ def _show_only_value(array: pa.Array) -> str:
     return ""
 
 
-def _is_cut(array: pa.Array) -> bool:
-    """Return whether an array inside is empty.
-
-    Arrow's writer is wrong for an empty slice that begins after the first row.
-    """
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    if not types.is_nested(array.type) or types.is_union(array.type):
-        return False
-    if not len(array):
-        return array.offset > 0 or not types.is_struct(array.type)
-    return any(not len(child) or _is_cut(child) for child in _children(array))
-
-
-def _children(array: pa.Array) -> list[pa.Array]:
-    """Return the arrays inside an array, trimmed to its rows."""
-    if types.is_struct(array.type):
-        return [array.field(i) for i in range(array.type.num_fields)]
-    if types.is_map(array.type):
-        return _used(array.offsets, array.keys, array.items)
-    if types.is_fixed_size_list(array.type):
-        size = array.type.list_size
-        return [array.values.slice(array.offset * size, len(array) * size)]
-    return _used(array.offsets, array.values)
-
-
-def _used(offsets: pa.Array, *children: pa.Array) -> list[pa.Array]:
-    """Trim values to the range that the offsets cover."""
-    start = offsets[0].as_py()
-    length = offsets[-1].as_py() - start
-    return [child.slice(start, length) for child in children]
-
-
-def _rebased(offsets: pa.Array, *children: pa.Array) -> list[pa.Array]:
-    """Rebase offsets to 0, and trim values to the range that the offsets cover."""
-    rebased = pc.call_function("subtract", [offsets, offsets[0]])
-    return [rebased, *_used(offsets, *children)]
-
-
-def _positions_in_views(array: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the offsets of list views as of lists, and the items' positions."""
-    lengths = pc.call_function("list_value_length", [array])
-    lengths = lengths.fill_null(0).cast(pa.int64())
-    ends = pc.call_function("cumulative_sum", [lengths])
-    sizes = lengths.to_numpy()
-    starts = array.offsets.to_numpy()
-    shifts = starts.astype(np.int64) - (ends.to_numpy() - sizes)
-    positions = np.repeat(shifts, sizes) + np.arange(sizes.sum())
-    return pa.concat_arrays([_ZERO, ends]), _as_arrow(positions)
-
-
-def _as_arrow(numbers: np.ndarray[Any, Any]) -> pa.Array:
-    values = pa.py_buffer(numbers.astype(np.int64, copy=False))
-    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, values])
-
-
 def _cast_values(array: pa.Array, target: pa.DataType, column: _Column) -> pa.Array:
     """Cast values that are not nested.
 
@@ -718,7 +472,7 @@ def _decode(array: pa.Array) -> pa.Array:
     if types.is_dictionary(array.type):
         return _decode(array.dictionary).take(array.indices)
     if types.is_run_end_encoded(array.type):
-        return _decode(array.values).take(_positions_in_runs(array))
+        return _decode(array.values).take(positions_in_runs(array))
     arrow = to_portable(array.type)
     if isinstance(array, pa.ExtensionArray):
         stored = _decode(array.storage)
@@ -728,18 +482,6 @@ def _decode(array: pa.Array) -> pa.Array:
     if types.is_nested(arrow) or array.type == arrow:
         return array
     return array.cast(arrow)
-
-
-def _positions_in_runs(array: pa.RunEndEncodedArray) -> pa.Array:
-    """Return the run of each row. Arrow's own decoding supports few types."""
-    rows = np.arange(array.offset, array.offset + len(array))
-    ends = array.run_ends.to_numpy()
-    return _as_arrow(np.searchsorted(ends, rows, side="right"))
-
-
-def _requires_values(field: pa.Field) -> bool:
-    """Return whether a field or one inside must not be null. Map keys do not count."""
-    return not field.nullable or any(map(_requires_values, _value_fields(field.type)))
 
 
 def _check_required(
@@ -753,8 +495,8 @@ def _check_required(
         raise UnsupportedTypeError(
             f"column {path!r} has nulls, which are not allowed; fill them, or {cure}"
         )
-    fields = _value_fields(field.type)
-    if not any(map(_requires_values, fields)):
+    fields = value_fields(field.type)
+    if not any(map(requires_values, fields)):
         return
     # no reader sees the values under a null
     present = array.drop_null()
@@ -767,7 +509,3 @@ def _check_required(
     for child, values in zip(fields, children, strict=True):
         child_path = join_path(path, child.name)
         _check_required(values, child, child_path, appends=appends)
-
-
-def _value_fields(arrow: pa.DataType) -> list[pa.Field]:
-    return [arrow.item_field] if types.is_map(arrow) else child_fields(arrow)

@@ -19,7 +19,8 @@ from rt_frames._frames.batch_sizes import (
     SMALL_BATCH_BYTES,
     TARGET_BATCH_BYTES,
 )
-from rt_frames._frames.convert import Converter, Layout
+from rt_frames._frames.convert import Converter
+from rt_frames._frames.layout import Layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.upsert_keys import KeyCheck
 from rt_frames._names import CleanLabels

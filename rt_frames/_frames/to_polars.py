@@ -8,7 +8,8 @@ import polars as pl
 import pyarrow as pa
 from pyarrow import types
 
-from rt_frames._frames.convert import Converter, Layout
+from rt_frames._frames.convert import Converter
+from rt_frames._frames.layout import Layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._schema.data_type import (
     fixed_size,
