@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from rt_frames import _api
 from rt_frames._arguments import by_keyword
 from rt_frames._display import hide_traceback
+from rt_frames._docstrings import share_docstring, show_choices
+from rt_frames._frames.compression import Compression
 from rt_frames._names import closest_names, did_you_mean
+from rt_frames._service.write import IfExists
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,10 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rt_frames._client import Client, RemoteTable
-    from rt_frames._frames.compression import Compression
     from rt_frames._frames.frame_types import Frame
     from rt_frames._schema.alterations import AlterationPlan
-    from rt_frames._service.write import IfExists
 
 FrameT = TypeVar("FrameT", bound="Frame")
 
@@ -239,3 +240,11 @@ class RemoteAccessor(Generic[FrameT]):
             clean_names=clean_names,
             client=client,
         )
+
+
+share_docstring(RemoteAccessor.to_table, _api.to_table)
+share_docstring(RemoteAccessor.tee, _api.tee)
+share_docstring(RemoteAccessor.plan_alterations, _api.plan_alterations)
+share_docstring(RemoteAccessor.alter_table, _api.alter_table)
+for writer in (RemoteAccessor.to_table, RemoteAccessor.tee):
+    show_choices(writer, IfExists=IfExists, Compression=Compression)

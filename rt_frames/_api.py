@@ -24,21 +24,22 @@ from rt_frames._client import (
 )
 from rt_frames._connect import connect, disconnect, resolve
 from rt_frames._display import hide_traceback
+from rt_frames._docstrings import share_docstring, show_choices
 from rt_frames._frames.any_frame import arrow_schemas, sent_schema, type_reader
+from rt_frames._frames.compression import Compression
 from rt_frames._names import check_order
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.any_dtype import data_type
 from rt_frames._schema.compare import check_no_cycle, plan
 from rt_frames._schema.data_type import arrow_type
+from rt_frames._service.write import IfExists
 from rt_frames._text import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rt_frames._client import Alterations
-    from rt_frames._frames.compression import Compression
     from rt_frames._frames.frame_types import Frame
-    from rt_frames._service.write import IfExists
 
 AnyFrame = TypeVar("AnyFrame", bound="Frame")
 
@@ -189,26 +190,13 @@ def tee(
 ) -> AnyFrame:
     """Call `to_table` and return the frame, unchanged, for method chaining.
 
-    Parameters
-    ----------
-    data : frame
-        As in `to_table`. An iterator or reader is exhausted afterwards.
-    name : str
-        The table's name.
-    client, dtypes, index, clean_names, if_exists, on, add_columns : optional
-        As in `to_table`.
-    compression, progress : optional
-        As in `to_table`.
+    An iterator or reader is exhausted afterwards. Parameters and errors as in
+    `rt_frames.to_table`.
 
     Returns
     -------
     frame
         ``data`` itself.
-
-    Raises
-    ------
-    RemoteError, ValueError, TypeError
-        As in `to_table`.
 
     Examples
     --------
@@ -379,9 +367,9 @@ def plan_alterations(
     dtypes : dict of str to dtype, optional
         Types of columns of ``after``, as in `to_table`.
     index : bool, optional
-        As in `to_table`, for the pandas frames of both sides.
+        pandas only: whether the index of both sides is kept, as in `to_table`.
     clean_names : bool, default False
-        As in `to_table`, for both sides.
+        Whether to turn other labels of both sides into valid names, as in `to_table`.
 
     Returns
     -------
@@ -486,7 +474,9 @@ def alter_table(
     """Change a table's columns to those of a frame.
 
     If the service can describe the table, changes already made are skipped: a second
-    call does nothing.
+    call does nothing. Changes, added and dropped columns are one request each, in this
+    order. If one of them fails, the error lists the changes made before it, and the
+    same call makes the others.
 
     Parameters
     ----------
@@ -668,3 +658,16 @@ def alter_columns(
     """
     __tracebackhide__ = True
     return resolve(client).alter_columns(name, alterations)
+
+
+share_docstring(tee, to_table)
+share_docstring(alter_table, plan_alterations, to_table)
+share_docstring(Client.create_table, to_table)
+share_docstring(Client.list_tables, list_tables)
+share_docstring(Client.alter_columns, alter_columns)
+share_docstring(Client.table, table)
+share_docstring(RemoteTable.alter_columns, alter_columns)
+for reader in (RemoteTable.to_pandas, RemoteTable.to_polars, RemoteTable.count):
+    share_docstring(reader, RemoteTable.to_arrow)
+for writer in (to_table, tee, Client.create_table):
+    show_choices(writer, IfExists=IfExists, Compression=Compression)

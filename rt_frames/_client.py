@@ -167,17 +167,7 @@ class Client:
     def table(self, name: str, *, version: int | None = None) -> RemoteTable:
         """Return a handle to an existing table; no request is made.
 
-        Parameters
-        ----------
-        name : str
-            The table's name.
-        version : int, optional
-            A version to read, as in `rt_frames.table`.
-
-        Returns
-        -------
-        RemoteTable
-            A handle.
+        Parameters and errors as in `rt_frames.table`.
 
         Examples
         --------
@@ -678,7 +668,7 @@ class RemoteTable:
         Parameters
         ----------
         where, params : optional
-            A condition and its values, as in `to_arrow`.
+            As in `to_arrow`.
 
         Returns
         -------

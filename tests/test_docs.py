@@ -6,7 +6,6 @@ import doctest
 import importlib
 import inspect
 import json
-import operator
 import os
 import re
 import socket
@@ -332,22 +331,48 @@ def test_every_public_docstring_is_numpydoc_with_an_example(name):
     if name.startswith("rt_frames.errors.") and name != "rt_frames.errors.RemoteError":
         # parameters and examples are those of the parent
         wanted -= {"PR01", "PR04", "PR07", "RT01", "EX01"}
-    documented = numpydoc.validate.Validator(
-        numpydoc.docscrape.get_doc_object(numpydoc.validate.Validator._load_obj(name))
-    )
-    if canonical := re.search(
-        r"Parameters and errors as in `([\w.]+)`", documented.raw_doc
-    ):
-        wanted -= {"PR01", "RT01"}
-        told = numpydoc.docscrape.FunctionDoc(
-            operator.attrgetter(canonical[1].removeprefix("rt_frames."))(rt)
-        )
-        names = {
-            name for entry in told["Parameters"] for name in entry.name.split(", ")
-        }
-        assert {*documented.signature_parameters} <= {*names, "before", "name", "data"}
     found = numpydoc.validate.validate(name)["errors"]
     assert [text for code, text in found if code in wanted] == []
+
+
+ACCESSOR = type(pl.DataFrame().remote)
+# each function, and the methods that do the same
+DOORS = {
+    rt.to_table: [rt.tee, rt.Client.create_table, ACCESSOR.to_table, ACCESSOR.tee],
+    rt.alter_table: [ACCESSOR.alter_table],
+    rt.plan_alterations: [ACCESSOR.plan_alterations],
+    rt.alter_columns: [rt.Client.alter_columns, rt.RemoteTable.alter_columns],
+    rt.table: [rt.Client.table],
+    rt.list_tables: [rt.Client.list_tables],
+}
+PAIRS = [(function, door) for function in DOORS for door in DOORS[function]]
+
+
+@pytest.mark.parametrize(
+    ("function", "door"), PAIRS, ids=lambda function: function.__qualname__
+)
+def test_a_method_describes_its_parameters_as_the_function_does(function, door):
+    described = numpydoc.docscrape.FunctionDoc(function)["Parameters"]
+    known = {}
+    for entry in described:
+        known |= dict.fromkeys(entry.name.split(", "), (entry.type, entry.desc))
+    found = numpydoc.docscrape.FunctionDoc(door)["Parameters"]
+    names = [*inspect.signature(door).parameters]
+    assert [entry.name for entry in found] == [name for name in names if name != "self"]
+    assert [known[entry.name] for entry in found] == [
+        (entry.type, entry.desc) for entry in found
+    ]
+    assert "as in `rt_frames" not in door.__doc__
+
+
+@pytest.mark.parametrize(
+    "door", [rt.to_table, *DOORS[rt.to_table]], ids=lambda door: door.__qualname__
+)
+def test_a_signature_shows_the_words_that_can_be_passed(door):
+    shown = str(inspect.signature(door))
+    words = "Literal['fail', 'skip', 'replace', 'append', 'upsert'] = 'fail'"
+    assert f"if_exists: {words}" in shown
+    assert "Literal['auto', 'lz4', 'zstd']" in shown
 
 
 def test_the_readmes_table_of_types_is_what_the_code_says():

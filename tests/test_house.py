@@ -27,6 +27,7 @@ HELPERS = {
     "_display",
     "_progress",
     "_extras",
+    "_docstrings",
 }
 ROOMS = {"_schema", "_protocol", "_http", "_frames"}
 LAW = {  # a room, or a file of one → what it may import of the others; what is not named here is a helper
