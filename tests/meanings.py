@@ -51,7 +51,7 @@ BODIES: dict[str, tuple[int, Any]] = {
     "400 compressed": (400, {"error": "MESSAGE"}),
     "415 compressed": (415, {"error": "MESSAGE"}),
     "404 conversions": (404, {"error": "no table 'conversions'"}),
-    "404 version": (404, {"error": "version 3 does not exist"}),
+    "404 pinned": (404, {"error": "version 3 does not exist"}),
     "404 code 4": (404, {"error": "no table", "code": 4}),
     "404 code 12": (404, {"error": "no column 'a'", "code": 12}),
     "409 code 5": (409, {"error": "exists", "code": 5}),
@@ -59,7 +59,7 @@ BODIES: dict[str, tuple[int, Any]] = {
     "409 code 19": (409, {"error": "not possible in this state", "code": 19}),
     "401 key": (401, {"error": "the x-api-key header is missing"}),
     "429 Retry-After": (429, {"error": "slow down"}),
-    "507 message": (507, {"error": "no room"}),
+    "507 embedded": (507, {"error": "no room"}),
     "200 error": (200, {"error": "it failed"}),
     "202": (202, {}),
     "103 at the end": (103, b""),
@@ -104,6 +104,7 @@ def failure_of(operation: str, step: str, ending: str) -> Failure:
         Purpose(asked, table),
         "/",
         lambda _: None,
+        is_pinned="pinned" in ending,
         is_compressed=lambda: "compressed" in ending,
         step=step,  # type: ignore[arg-type]
     )
@@ -143,7 +144,8 @@ def _response(ending: str) -> Response:
     if ending == "early 200":
         status = 200
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
-    return Response(status, {}, body)
+    headers = {"x-rt-frames": "0.4.0"} if "embedded" in ending else {}
+    return Response(status, headers, body)
 
 
 def _generalize(text: str, action: str) -> str:

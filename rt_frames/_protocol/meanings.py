@@ -99,6 +99,7 @@ _NEW_URL = "not followed, as it would pass on the API key; connect to the new UR
 _CHECK_KEY = "check that the API key belongs to this project"
 _CHECK_URL = "check the URL, or the database, region and domain"
 _CHECK_NAME = "check the name in rt.list_tables()"
+_CHECK_VERSION = "check the table's name and the version"
 _TRY_AGAIN = "try again"
 _CHANGED = "somebody changed the table at the same time; check it, then try again"
 _PART_CHANGED = (
@@ -201,6 +202,9 @@ MEANINGS = (
         _CHECK_URL,
     ),
     Meaning("404", "any", _Bad, "no", "never", says="no column"),
+    Meaning(
+        "404", "any", errors.TableNotFoundError, "no", "never", _CHECK_VERSION, "pinned"
+    ),
     Meaning("404", "begin|part", errors.TableNotFoundError, "no", "anew", _CHECK_NAME),
     Meaning("404", "any", errors.TableNotFoundError, "no", "never", _CHECK_NAME),
     Meaning("405|406", "any", _Response, "no", "never", _UNSUPPORTED),
@@ -229,6 +233,7 @@ MEANINGS = (
     # the service, or a proxy before it, failed
     Meaning("505", "any", _Server, "no", "never", _UNSUPPORTED),
     Meaning("511", "any", _Server, "no", "never", "log in to the network first"),
+    Meaning("507", "any", _Server, "no", "never", says="embedded"),
     Meaning("507", "any", _Server, "no", "never", _ROOM),
     Meaning("500|502|503|504", "read", _Server, "no", "again", _LATER),
     Meaning("500|502|503|504", "begin", _Server, "no", "again"),
@@ -390,23 +395,35 @@ def _explain_refusal(
             cure = f"wait {seconds:,.0f} s before the next call"
             meaning = meaning._replace(cure=cure)
     text = f"could not {request.action}: {status}, {reason}"
-    return _failure(request, meaning, text, facts)
+    failure = _failure(request, meaning, text, facts)
+    # an embedded service says itself that nothing was changed
+    is_complete = meaning.acted == "no" and message and _is_embedded(response)
+    return dataclasses.replace(failure, state="") if is_complete else failure
 
 
 def _find_word(request: Request, response: Response, message: str) -> str:
     """Return the word of a row for what a response says, or "".
 
-    "compressed": the body was, and the service is not an embedded one, which supports
-    that.
+    "pinned": it is about one version of a table.
+    "embedded": the service is an embedded one, which says itself what to do.
+    "compressed": the body was, and the service is another one, which may not support it.
     """
     word = _CODES.get(find_code(response) or 0, "")
     for words, meant in _WORDS.items():
         if words in message.lower():
             word = word or meant
-    is_embedded = "x-rt-frames" in response.headers
-    if not word and not is_embedded and request.is_compressed is not None:
-        word = "compressed" if request.is_compressed() else ""
-    return word
+    if word:
+        return word
+    if request.is_pinned:
+        return "pinned"
+    if _is_embedded(response):
+        return "embedded"
+    is_compressed = request.is_compressed is not None and request.is_compressed()
+    return "compressed" if is_compressed else ""
+
+
+def _is_embedded(response: Response) -> bool:
+    return "x-rt-frames" in response.headers
 
 
 def _phrase(status: int) -> str:

@@ -76,6 +76,8 @@ def explained(failure: Failure, explain: Callable[[Failure], Explanation]) -> Fa
     with contextlib.suppress(Exception):
         explanation = explain(failure)
     cure = explanation.cure or failure.cure
+    if failure.acted == "no":
+        cure = "; ".join(filter(None, [failure.cure, explanation.cure]))
     return dataclasses.replace(failure, found=explanation.found, cure=cure)
 
 

@@ -444,11 +444,15 @@ class Service:
 
         Caches are bypassed unless ``content`` names a version.
         """
-        headers = {}
-        if content.get("version") is None:
-            headers = fresh_headers(since)
+        is_pinned = content.get("version") is not None
         result = self.send_json(
-            operation, name, content, parse, headers=headers, **options
+            operation,
+            name,
+            content,
+            parse,
+            headers={} if is_pinned else fresh_headers(since),
+            is_pinned=is_pinned,
+            **options,
         )
         return result.value
 
@@ -603,7 +607,13 @@ class Service:
         otherwise the error reports the version before and now, and the ``advice``.
         """
         purpose = Purpose(operation, name, exhausts_source=exhausts_source)
-        request = self._request(purpose, parse, body, content_type=content_type)
+        request = self._request(
+            purpose,
+            parse,
+            body,
+            content_type=content_type,
+            is_pinned=needs_version is not None,
+        )
         if before is None:
             before = self.describe(name)
         outcome = ChangeOutcome(self, name, before.version, advice)
