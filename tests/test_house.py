@@ -23,10 +23,8 @@ HELPERS = {
     "_names",
     "_version",
     "_threads",
-    "_arrow_messages",
     "_display",
     "_progress",
-    "_extras",
     "_docstrings",
 }
 ROOMS = {"_schema", "_protocol", "_http", "_frames"}

@@ -16,8 +16,8 @@ import requests
 import urllib3
 from pyarrow import types
 
-from rt_frames._arrow_messages import MAX_BATCH_BYTES, MessageFile, TooLarge
 from rt_frames._names import duplicates
+from rt_frames._protocol.arrow_messages import MAX_BATCH_BYTES, MessageFile, TooLarge
 from rt_frames._protocol.calls import ALL_ROWS
 from rt_frames._text import count, format_bytes, list_names, one_line
 

@@ -406,7 +406,7 @@ def _find_word(request: Request, response: Response, message: str) -> str:
 
     "pinned": it is about one version of a table.
     "embedded": the service is an embedded one, which says itself what to do.
-    "compressed": the body was, and the service is another one, which may not support it.
+    "compressed": the body was, which another service may not support.
     """
     word = _CODES.get(find_code(response) or 0, "")
     for words, meant in _WORDS.items():

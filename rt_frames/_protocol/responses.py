@@ -18,8 +18,8 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames import errors
-from rt_frames._arrow_messages import MessageFile
 from rt_frames._names import duplicates
+from rt_frames._protocol.arrow_messages import MessageFile
 from rt_frames._schema.data_type import to_schema
 from rt_frames._text import list_names, one_line, shorten
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from rt_frames._extras import require_local
 from rt_frames.cli.command import Command
 
 # FOLDER and TABLE stand for paths
@@ -51,7 +50,9 @@ def demo(keep: Path | None) -> None:
 
     Prints each line of Python that it runs.
     """
-    require_local()
+    # raises if the extra is missing
+    import rt_frames.local  # noqa: F401
+
     with contextlib.ExitStack() as stack:
         if keep is None:
             scratch = stack.enter_context(tempfile.TemporaryDirectory())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rt_frames._arrow_messages import Bytes, MessageFile, TooLarge
+from rt_frames._protocol.arrow_messages import Bytes, MessageFile, TooLarge
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 
