@@ -78,6 +78,9 @@ class Application:
         body: Body = environ["rt_frames.body"]
         start = time.monotonic()
         status, answer = self._answer(environ, body)
+        if _content_type(environ) == ARROW:
+            # that of batches, which the pool would keep
+            pa.default_memory_pool().release_unused()
         access.debug(
             "%s %s %.300s %s, %d bytes received, %.0f ms",
             environ.get("REMOTE_ADDR", "-"),
