@@ -47,7 +47,7 @@ def compact(column: pa.Array) -> pa.Array:
         # with one array alone, Arrow would not copy
         return pa.concat_arrays([column, column[:0]])
     indices = column.indices.to_numpy(zero_copy_only=False)
-    used = pc.unique(column.indices).to_numpy()
+    used = column.indices.unique().to_numpy()
     # of the type of the codes, which may be small
     codes = np.zeros(len(column.dictionary), indices.dtype)
     codes[used] = np.arange(len(used), dtype=indices.dtype)
@@ -66,7 +66,7 @@ def compared_bytes(column: pa.Array) -> int:
     values = column.dictionary
     kept = values.nbytes
     if len(column) < len(values):
-        kept = values.take(pc.unique(column.indices)).nbytes
+        kept = values.take(column.indices.unique()).nbytes
     return int(column.indices.nbytes + kept) + hashes
 
 

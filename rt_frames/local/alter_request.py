@@ -13,6 +13,7 @@ from rt_frames._names import closest_names, duplicates, join_path
 from rt_frames._schema.casts import list_kind_on_path, refusal_reason, split_reason
 from rt_frames._schema.data_type import arrow_type, child_fields, iter_fields, show_type
 from rt_frames._text import list_names, list_some
+from rt_frames.errors import UnsupportedTypeError
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import check_field, check_name
 
@@ -112,7 +113,7 @@ def _parse_alteration(alteration: Any, fields: Fields) -> Change:
         )
     try:
         _check_values(parsed, fields)
-    except (ValueError, HTTPError) as error:
+    except (ValueError, UnsupportedTypeError, HTTPError) as error:
         raise HTTPError(400, f"{column} cannot be changed: {error}") from None
     return Change(fields[path].type, parsed)
 

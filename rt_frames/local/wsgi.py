@@ -87,6 +87,9 @@ class Application:
         start = time.monotonic()
         status, answer = self._answer(environ, body)
         self._keep(environ, status, answer)
+        if _content_type(environ) == ARROW:
+            # that of batches, which the pool would keep
+            pa.default_memory_pool().release_unused()
         access.debug(
             "%s %s %.300s %s, %d bytes received, %.0f ms",
             environ.get("REMOTE_ADDR", "-"),

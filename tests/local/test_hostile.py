@@ -323,6 +323,18 @@ def test_a_long_type_is_shortened_in_messages(caller, arrow):
     assert len(message(answer)) < 400
 
 
+@pytest.mark.parametrize("levels", [33, 60, 100])
+def test_a_cast_to_a_type_that_is_too_deep_is_a_400(caller, levels):
+    caller.create("t", pa.table({"a": [[1]]}))
+    inner = {"type": "int64"}
+    for _ in range(levels):
+        item = {"name": "item", "nullable": True, "type": inner}
+        inner = {"type": "list", "fields": [item]}
+    answer = caller.alter("t", {"path": "a", "data_type": inner})
+    assert answer.status_code == 400
+    assert "levels deep" in message(answer)
+
+
 def test_a_cast_to_a_long_type_is_shortened_in_messages(caller):
     caller.create("t", pa.table({"a": [True]}))
     zoned = {"type": f"timestamp:us:{'Z' * 80_000}"}
