@@ -22,8 +22,7 @@ from rt_frames._client import (
     rewrite_columns,
 )
 from rt_frames._connect import connect, disconnect, resolve
-from rt_frames._display import hide_traceback
-from rt_frames._docstrings import share_docstring, show_choices
+from rt_frames._display import hide_traceback, share_docstring, show_choices
 from rt_frames._frames.any_frame import arrow_schemas, sent_schema
 from rt_frames._frames.compression import Compression
 from rt_frames._names import check_order

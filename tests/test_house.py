@@ -25,7 +25,6 @@ HELPERS = {
     "_display",
     "_progress",
     "_extras",
-    "_docstrings",
 }
 LAW = {  # a room, or a file of one → what it may import of the others; what is not named here is a helper
     "_schema": HELPERS,
