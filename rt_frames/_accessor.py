@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rt_frames import _api
 from rt_frames._arguments import by_keyword
-from rt_frames._display import hide_traceback
-from rt_frames._docstrings import share_docstring, show_choices
+from rt_frames._display import hide_traceback, share_docstring, show_choices
 from rt_frames._frames.compression import Compression
 from rt_frames._names import closest_names, did_you_mean
 from rt_frames._service.write import IfExists

@@ -23,8 +23,7 @@ from rt_frames._client import (
     service_of,
 )
 from rt_frames._connect import connect, disconnect, resolve
-from rt_frames._display import hide_traceback
-from rt_frames._docstrings import share_docstring, show_choices
+from rt_frames._display import hide_traceback, share_docstring, show_choices
 from rt_frames._frames.any_frame import arrow_schemas, sent_schema, type_reader
 from rt_frames._frames.compression import Compression
 from rt_frames._names import check_order

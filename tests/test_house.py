@@ -25,7 +25,7 @@ HELPERS = {
     "_threads",
     "_display",
     "_progress",
-    "_docstrings",
+    "_extras",
 }
 ROOMS = {"_schema", "_protocol", "_http", "_frames"}
 LAW = {  # a room, or a file of one → what it may import of the others; what is not named here is a helper

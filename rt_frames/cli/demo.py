@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from rt_frames._extras import require_local
 from rt_frames.cli.command import Command
 
 # FOLDER and TABLE stand for paths
@@ -50,9 +51,7 @@ def demo(keep: Path | None) -> None:
 
     Prints each line of Python that it runs.
     """
-    # raises if the extra is missing
-    import rt_frames.local  # noqa: F401
-
+    require_local()
     with contextlib.ExitStack() as stack:
         if keep is None:
             scratch = stack.enter_context(tempfile.TemporaryDirectory())

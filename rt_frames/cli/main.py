@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rt_frames._extras import require_local
 from rt_frames._version import __version__
 from rt_frames.cli import moved
 from rt_frames.cli.command import VERBOSITY, Command, is_quiet
@@ -69,10 +70,8 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
     The API key is RT_FRAMES_API_KEY, or a random one, which is printed. Each request is
     logged on standard error.
     """
-    # raises if the extra is missing
-    import rt_frames.local  # noqa: F401
-
-    # that has refused Windows; type checkers need to see it
+    require_local()
+    # require_local() has refused Windows; type checkers need to see it
     if sys.platform == "win32":
         return
     # nohup and a shell's & make a process ignore a signal; if it were blocked,

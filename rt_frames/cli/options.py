@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from rt_frames import errors
+from rt_frames._extras import require_local
 from rt_frames._names import DialectName, check_table_name
 
 if TYPE_CHECKING:
@@ -79,9 +80,7 @@ def connect(url: str | None, key_file: Path | None, **options: Any) -> Client:
             "as ./NAME, or set RT_FRAMES_URL (and RT_FRAMES_API_KEY)"
         ) from error
     if isinstance(target, Path):
-        # raises if the extra is missing
-        import rt_frames.local  # noqa: F401
-
+        require_local()
         if not target.is_dir():
             raise ValueError(
                 f"{target}: no such folder; rt-frames serve or rt.connect() makes it"

@@ -185,7 +185,7 @@ METHODS = [  # of a frame, the function behind it, and its own parameters
 @pytest.mark.parametrize(
     ("method", "function", "own"), METHODS, ids=[method for method, *_ in METHODS]
 )
-def test_a_method_shows_and_takes_the_options_of_the_function_behind_it_and_names_it(
+def test_a_method_shows_and_takes_the_options_of_the_function_behind_it(
     method, function, own
 ):
     bound = getattr(pl.DataFrame({"a": [1]}).remote, method)
@@ -204,7 +204,6 @@ def test_a_method_shows_and_takes_the_options_of_the_function_behind_it_and_name
     assert {shown[name].kind for name in own} == {
         inspect.Parameter.POSITIONAL_OR_KEYWORD
     }
-    assert f"as in `rt_frames.{function}`" in inspect.getdoc(bound)
     with pytest.raises(TypeError, match="'if_exist'"):
         bound("t", if_exist="skip")
 
