@@ -51,6 +51,12 @@ _EMPTY_LEFT = (
 )
 
 
+_REPEATED = (
+    "it was not listed before: if it is empty, a proxy may have repeated the request; "
+    "drop it, and send again"
+)
+
+
 class _NewTable(NamedTuple):
     """The empty table that was created for the parts of a write."""
 
@@ -152,16 +158,10 @@ def _create_empty(
 ) -> _NewTable | None:
     """Create the empty table for the parts. None if it exists, which is allowed."""
     name = str(request.purpose.table)
-    create = _empty_request(service, request, source)
+    create = _empty_request(service, request, source, if_exists)
     try:
         result = service.send(create, functools.partial(_explain_create, name))
     except errors.TableExistsError as error:
-        if if_exists == "fail" and create.purpose.listed_before is False:
-            text = (
-                f"{error}; it was not listed before: if it is empty, a proxy may have "
-                "repeated the request; drop it, and send again"
-            )
-            raise errors.TableExistsError(text, **vars(error)) from None
         if if_exists != "replace":
             raise
         exists = _exists(service, name)
@@ -184,11 +184,17 @@ def _create_empty(
     return _NewTable(Description(source.schema, version), etag)
 
 
-def _empty_request(service: Service, request: Request, source: Source) -> Request:
+def _empty_request(
+    service: Service, request: Request, source: Source, if_exists: str
+) -> Request:
     """Return the request that creates a table with the columns of a write."""
     name = str(request.purpose.table)
     empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
     purpose = request.purpose._replace(operation=CREATE)
+    if if_exists == "fail" and purpose.listed_before is False:
+        purpose = purpose._replace(
+            cures={**purpose.cures, errors.TableExistsError: _REPEATED}
+        )
     return Request(
         purpose,
         service.dialect.path(CREATE, name),
@@ -210,9 +216,10 @@ def _explain_create(name: str, failure: Failure) -> Explanation:  # noqa: ARG001
 
 def name_blocked(error: errors.TableExistsError, name: str) -> errors.ConflictError:
     """Return the error for a refused create although the table does not exist."""
+    reason = f"{error.status}, {error.message}".rstrip(", ")
     text = (
-        f"{error}; table {name!r} does not exist, so something else has its name; "
-        "nothing was stored"
+        f"could not create table {name!r}: {reason}; it does not exist, so something "
+        "else has its name; nothing was stored"
     )
     return errors.ConflictError(text, **vars(error))
 
