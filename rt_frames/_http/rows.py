@@ -28,7 +28,6 @@ _FILE_END = b"ARROW1"
 # bytes to which writers in Rust pad the start of a file; Arrow C++ pads it to 8
 _FILE_ALIGNMENT = 64
 _MESSAGE_START = b"\xff\xff\xff\xff"
-_BROKEN = (urllib3.exceptions.HTTPError, OSError)
 
 
 def find_encoding(headers: Mapping[str, str]) -> str:
@@ -89,17 +88,20 @@ class Rows:
                 _check_views(batch)
                 # offsets beyond the buffers would expose other memory
                 batch.validate(full=True)
-                if rows > self._max_rows:
-                    requested = count(self._max_rows, "row")
-                    raise OSError(f"more than the {requested} requested")
+                self._check_rows(rows)
                 yield batch
                 batch = next(self._reader, None)
             self._body.check_end()
-        except (*_BROKEN, ValueError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             reason = f"the response failed after {count(rows, 'row')} ({one_line(str(error), 200)}); read it again"
             raise self._fail(reason) from None
         finally:
             self._body.close()
+
+    def _check_rows(self, rows: int) -> None:
+        if rows > self._max_rows:
+            requested = count(self._max_rows, "row")
+            raise OSError(f"more than the {requested} requested")
 
     def close(self) -> None:
         """Close the response, even if rows are unread."""
@@ -165,7 +167,7 @@ class _Body:
     def check_end(self) -> None:
         """Check that nothing follows the stream, or in a file, only the footer."""
         rest = b""
-        while piece := self._response.raw.read(RECEIVE_BYTES, decode_content=False):
+        while piece := self._read(RECEIVE_BYTES):
             rest = (rest + piece)[-len(_FILE_END) :]
         expected = _FILE_END if self._is_file else b""
         if rest != expected:
@@ -187,8 +189,18 @@ class _Body:
         received = bytearray()
         while len(received) < size:
             missing = min(size - len(received), RECEIVE_BYTES)
-            piece = self._response.raw.read(missing, decode_content=False)
+            piece = self._read(missing)
             if not piece:
                 break
             received += piece
         return bytes(received)
+
+    def _read(self, size: int) -> bytes:
+        """Read from the socket, with errors in words for people."""
+        try:
+            piece: bytes = self._response.raw.read(size, decode_content=False)
+        except urllib3.exceptions.ReadTimeoutError:
+            raise OSError("it did not arrive in time") from None
+        except urllib3.exceptions.HTTPError:
+            raise OSError("the connection closed before its end") from None
+        return piece

@@ -453,7 +453,9 @@ def _iter_causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def _find_cause(error: BaseException) -> BaseException | None:
     candidates = [getattr(error, "reason", None), *error.args]
-    candidates += [error.__cause__, error.__context__]
+    candidates.append(error.__cause__)
+    if not error.__suppress_context__:
+        candidates.append(error.__context__)
     for candidate in candidates:
         if isinstance(candidate, BaseException):
             return candidate

@@ -309,6 +309,54 @@ def test_F20_a_wrong_key_is_said_once(server, caplog, status, words):
     assert ("belongs to this project" in said) == ("key" not in words)
 
 
+# of whatever the message of a server says, a table named so is a table
+@pytest.mark.parametrize("name", ["conversions", "monkeys", "versions"])
+def test_a_404_of_a_table_keeps_its_cure_whatever_the_name(server, name):
+    server.answering((404, {"error": f"no table {name!r}"}))
+    client = connected(server, retries=0)
+    with pytest.raises(errors.TableNotFoundError) as raised:
+        client.table(name).rename({"a": "b"})
+    assert str(raised.value).endswith("check the name in rt.list_tables()")
+
+
+@pytest.mark.parametrize(
+    ("status", "cure"),
+    [
+        (408, "try again"),
+        (409, "try again"),
+        (411, "count the rows of table 't': 411, no"),
+        (425, "try again"),
+        (505, "region and domain"),
+        (511, "log in to the network first"),
+    ],
+)
+def test_a_count_that_is_refused_has_a_cure_of_a_count(server, status, cure):
+    server.answering((status, {"error": "no"}))
+    client = connected(server, retries=0, dialect="lancedb")
+    with pytest.raises(errors.ResponseError) as raised:
+        client.table("t").count()
+    assert str(raised.value).endswith(cure)
+    assert "frame" not in str(raised.value)
+
+
+@pytest.mark.parametrize("status", [501, 505, 507, 511])
+def test_a_create_that_certainly_did_nothing_lists_no_tables(server, status):
+    server.answering((status, {"error": "no"}))
+    client = connected(server, retries=0, dialect="documented")
+    with pytest.raises(errors.ServerError, match="nothing was stored"):
+        client.create_table("t", SMALL)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [499, 520, 524])
+def test_a_create_that_a_proxy_gave_up_may_have_been_carried_out(server, status):
+    server.answering((status, {"error": "no"}))
+    client = connected(server, retries=2, dialect="documented")
+    with pytest.raises(errors.ServerError, match="the outcome is unknown"):
+        client.create_table("t", SMALL)
+    assert [request.method for request in server.requests] == ["POST", "GET"]
+
+
 SPELLED = [
     ("ab/c+d=efg", r"no ab\/c\u002Bd=efg", "no ***"),
     ("ab/c+d=efg", r"no ab\u002fc\u002bd\u003Defg", "no ***"),
