@@ -278,7 +278,6 @@ class UploadConnection(HTTPConnection):
         if received and is_interim and len(early) < RECEIVE_BYTES:
             # nothing yet, or the start of another interim response
             return False
-        upload.responded_early = bool(early)
         return True
 
     def getresponse(self) -> Any:

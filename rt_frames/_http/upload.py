@@ -61,8 +61,6 @@ class Upload:
         Whether sending the last piece started.
     sent : int
         Bytes written to the socket.
-    responded_early : bool
-        Whether the server responded before the body was complete.
     cause : OSError or None
         Why sending ended early.
     source_error : BaseException or None
@@ -80,7 +78,6 @@ class Upload:
     complete: bool = False
     at_end: bool = False
     sent: int = 0
-    responded_early: bool = False
     cause: OSError | None = None
     source_error: BaseException | None = None
 
