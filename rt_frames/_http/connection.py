@@ -275,10 +275,9 @@ class UploadConnection(HTTPConnection):
         early = _INTERIM.sub(b"", self._early + received)
         self._early = early
         is_interim = _INTERIM_START.startswith(early[: len(_INTERIM_START)])
-        if received and is_interim and len(early) < RECEIVE_BYTES:
-            # nothing yet, or the start of another interim response
-            return False
-        return True
+        # nothing yet, or the start of another interim response
+        is_unfinished = received and is_interim and len(early) < RECEIVE_BYTES
+        return not is_unfinished
 
     def getresponse(self) -> Any:
         seconds = cast("float", self.timeout)
