@@ -239,7 +239,7 @@ class Client:
                 check_optional_flag("progress", progress),
             )
             result = write(self._service, name, rows, options)
-        return RemoteTable(name, self, *result)
+        return RemoteTable(name, self, **vars(result))
 
     @hide_traceback
     def alter_columns(self, name: str, alterations: Alterations) -> RemoteTable:
@@ -973,7 +973,7 @@ def forget_schema(table: RemoteTable) -> None:
 def rewrite_columns(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
     """Apply a plan in one commit, by reading, casting and replacing all rows."""
     result = rewrite(service_of(table.client), table.name, table.schema, plan)
-    return RemoteTable(table.name, table.client, *result, _changed=plan)
+    return RemoteTable(table.name, table.client, **vars(result), _changed=plan)
 
 
 def check_can_alter(table: RemoteTable, plan: AlterationPlan) -> None:

@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from rt_frames import errors
 from rt_frames._frames.any_frame import open_source
@@ -66,10 +66,11 @@ LIST_FIRST_ABOVE = 8 * 2**20
 MAX_UPSERT_BYTES = 90_000_000
 
 
-class WriteResult(NamedTuple):
-    """The result of a write, as fields of a `rt_frames.RemoteTable`."""
+@dataclass(frozen=True)
+class WriteResult:
+    """What a write or an alteration says, as fields of a `rt_frames.RemoteTable`."""
 
-    schema: pa.Schema | None = None
+    _schema: pa.Schema | None = None
     rows: int | None = None
     nbytes: int | None = None
     version: int | None = None
@@ -433,7 +434,7 @@ def _finish(
     )
     is_new = operation not in _DONE
     return WriteResult(
-        schema=source.schema if is_new else None,
+        _schema=source.schema if is_new else None,
         rows=stream.rows,
         nbytes=result.sent,
         version=version,
