@@ -21,6 +21,7 @@ from rt_frames._arguments import (
     check_whole_number,
 )
 from rt_frames._display import Listing, as_html, hide_traceback
+from rt_frames._frames.any_frame import parse_open_options
 from rt_frames._frames.compression import Compression
 from rt_frames._frames.from_arrow import Readable
 from rt_frames._http.arguments import Key, hide_values, parse_options
@@ -44,7 +45,7 @@ from rt_frames._schema.data_type import is_list, iter_fields
 from rt_frames._service import alter
 from rt_frames._service.rewrite import rewrite
 from rt_frames._service.service import Service
-from rt_frames._service.write import IfExists, WriteOptions, parse_keys, write
+from rt_frames._service.write import IfExists, WriteOptions, write
 from rt_frames._text import count, format_bytes, list_some, show_value
 
 if TYPE_CHECKING:
@@ -230,19 +231,15 @@ class Client:
             # not through __arrow_c_stream__: Arrow would replace our exceptions, and
             # the source could not be read again
             rows = Readable(data._reader)  # noqa: SLF001  # same module
-        options = WriteOptions(
-            dtypes=dtypes,
-            index=check_optional_flag("index", index),
-            clean_names=check_flag("clean_names", clean_names),
-            if_exists=if_exists,
-            keys=parse_keys(on),
-            add_columns=check_flag("add_columns", add_columns),
-            compression=compression,
-            progress=check_optional_flag("progress", progress),
-        )
         with errors.about(name):
+            options = WriteOptions(
+                parse_open_options(dtypes, index, clean_names, add_columns, on),
+                if_exists,
+                compression,
+                check_optional_flag("progress", progress),
+            )
             result = write(self._service, name, rows, options)
-        return RemoteTable(name, self, *result)
+        return RemoteTable(name, self, **vars(result))
 
     @hide_traceback
     def alter_columns(self, name: str, alterations: Alterations) -> RemoteTable:
@@ -976,7 +973,7 @@ def forget_schema(table: RemoteTable) -> None:
 def rewrite_columns(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
     """Apply a plan in one commit, by reading, casting and replacing all rows."""
     result = rewrite(service_of(table.client), table.name, table.schema, plan)
-    return RemoteTable(table.name, table.client, *result, _changed=plan)
+    return RemoteTable(table.name, table.client, **vars(result), _changed=plan)
 
 
 def check_can_alter(table: RemoteTable, plan: AlterationPlan) -> None:

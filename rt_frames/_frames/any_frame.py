@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from rt_frames._frames.from_dask import Partition, partitions
 from rt_frames._frames.layout import portable_layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, OpenOptions, Source
-from rt_frames._frames.upsert_keys import check_key_names, check_key_types
+from rt_frames._frames.upsert_keys import check_key_names, check_key_types, parse_keys
 from rt_frames._names import CleanLabels, check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._schema.portable import to_portable
@@ -40,59 +40,52 @@ def is_a(data: Any, module: str, name: str) -> bool:
     return loaded is not None and isinstance(data, getattr(loaded, name, ()))
 
 
-def open_source(
-    data: Any,
-    *,
-    dtypes: Mapping[str, Any] | None = None,
-    index: bool | None = None,
-    clean_names: bool = False,
-    table: pa.Schema | None = None,
-    add_columns: bool = False,
-    keys: tuple[str, ...] = (),
-    exact: bool = False,
-) -> Source:
-    """Open any frame, for an existing ``table`` or a new one.
-
-    Rows have no null in their ``keys``, and no two rows have the same keys. With
-    ``exact``, ``dtypes`` rounds no fractions either.
+def open_source(data: Any, options: OpenOptions) -> Source:
+    """Open any frame.
 
     Raises
     ------
     TypeError
         If ``data`` is no frame.
     ValueError
-        If a column name, ``dtypes``, ``index`` or ``clean_names`` cannot be used.
+        If the name of a column or of a cast, or the index, cannot be used.
     UnsupportedTypeError
         If a column's type or one of its values cannot be sent.
     """
-    options = _parse_options(dtypes, index, clean_names)
-    options = options._replace(table=table, add_columns=add_columns, keys=keys)
+    if options.clean:
+        # the same options may open other frames: again, or on a worker
+        options = dataclasses.replace(options, clean=CleanLabels())
     refusals = Refusals()
     source = _open(data, options, refusals)
     try:
-        source = _checked(source, options, refusals)
+        return _checked(source, options, refusals)
     except BaseException:
         source.close()
         raise
-    if exact:
-        return dataclasses.replace(source, exact=frozenset(source.casts))
-    return source
 
 
-def _parse_options(
-    dtypes: Mapping[str, Any] | None, index: bool | None, clean_names: bool
+def parse_open_options(
+    dtypes: Mapping[str, Any] | None = None,
+    index: bool | None = None,
+    clean_names: bool = False,
+    add_columns: bool = False,
+    on: str | Iterable[str] | None = None,
 ) -> OpenOptions:
+    """Return the options of `rt_frames.to_table` with which a frame is opened."""
+    keep_index = check_optional_flag("index", index)
+    cleans = check_flag("clean_names", clean_names)
+    keys = parse_keys(on)
+    adds = check_flag("add_columns", add_columns)
     if dtypes is not None and not isinstance(dtypes, Mapping):
         raise TypeError(
             f'dtypes: expected a dict such as {{"price": "float32"}}, got {type(dtypes).__name__}'
         )
-    keep_index = check_optional_flag("index", index)
-    cleans = check_flag("clean_names", clean_names)
     # data_type objects may spell types that tables do not keep
     casts = {}
     for name, dtype in (dtypes or {}).items():
         casts[name] = to_portable(to_arrow_type(dtype, name), name)
-    return OpenOptions(casts, keep_index, CleanLabels() if cleans else None)
+    clean = CleanLabels() if cleans else None
+    return OpenOptions(casts, keep_index, clean, adds, keys)
 
 
 def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
@@ -127,7 +120,7 @@ def _laid_out(source: Source, options: OpenOptions, refusals: Refusals) -> Sourc
     casts = options.casts
     schema = source.schema
     table = options.table
-    exact = frozenset[str]()
+    exact = frozenset(casts) if options.exact else frozenset[str]()
     if table is not None:
         schema, table_casts = match_columns(
             schema, table, casts, refusals, add_columns=options.add_columns
@@ -161,8 +154,8 @@ def arrow_schemas(
 
     On a ``stored`` side, columns that could not be sent keep their types.
     """
-    new_options = _parse_options(dtypes, index, clean_names)
-    old_options = _parse_options(None, index, clean_names)
+    new_options = parse_open_options(dtypes, index, clean_names)
+    old_options = parse_open_options(None, index, clean_names)
     old = _arrow_schema(before, "before", old_options, is_stored="before" in stored)
     new = _arrow_schema(after, "after", new_options, is_stored="after" in stored)
     return old, new
@@ -271,7 +264,7 @@ def sent_schema(data: Any) -> pa.Schema:
 
     Raise if a column cannot be sent.
     """
-    source = open_source(_without_partitions(data))
+    source = open_source(_without_partitions(data), OpenOptions())
     source.close()
     return source.schema
 

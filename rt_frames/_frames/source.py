@@ -42,15 +42,21 @@ class Chunk(NamedTuple):
     origin: str = ""
 
 
-class OpenOptions(NamedTuple):
-    """How the frames of one call are opened."""
+@dataclass(frozen=True)
+class OpenOptions:
+    """How the frames of one call are opened, for an existing ``table`` or a new one.
 
-    casts: Mapping[str, pa.DataType]
-    keep_index: bool | None
-    clean: CleanLabels | None
-    table: pa.Schema | None = None
+    Rows have no null in their ``keys``, and no two rows have the same keys. With
+    ``exact``, ``casts`` round no fractions either.
+    """
+
+    casts: Mapping[str, pa.DataType] = field(default_factory=dict)
+    keep_index: bool | None = None
+    clean: CleanLabels | None = None
     add_columns: bool = False
     keys: tuple[str, ...] = ()
+    table: pa.Schema | None = None
+    exact: bool = False
 
 
 class Slice(NamedTuple):

@@ -30,9 +30,10 @@ from rt_frames._service.service import Service
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from rt_frames._frames.compression import Compression
+    from rt_frames._frames.source import OpenOptions
     from rt_frames._protocol.calls import Request
 
 log = logging.getLogger("rt_frames")
@@ -45,7 +46,7 @@ class Job(NamedTuple):
     """A write's target and options, pickled for the workers."""
 
     service: Service
-    options: Mapping[str, Any]
+    opening: OpenOptions
     compression: Compression
 
 
@@ -143,7 +144,7 @@ class ClusterStream:
 
 
 def find_cluster(
-    service: Service, data: Any, options: Mapping[str, Any], compression: Compression
+    service: Service, data: Any, opening: OpenOptions, compression: Compression
 ) -> ClusterStream | None:
     """Return a stream that workers send, or None if this process must send."""
     if not is_a(data, "dask.dataframe", "DataFrame"):
@@ -164,7 +165,7 @@ def find_cluster(
         service.list_tables()
     if not service.takes_parts:
         return None
-    return ClusterStream(Job(service, options, compression), client, data)
+    return ClusterStream(Job(service, opening, compression), client, data)
 
 
 def _can_reach(service: Service, client: Any) -> bool:
@@ -203,8 +204,8 @@ def _describe(frame: Any, number: int, job: Job) -> tuple[int, pa.Schema]:
     """Return a partition's number of rows and schema; runs on a worker."""
     # raises if the worker lacks the key
     _ = job.service.session
-    options = {**job.options, "table": None}
-    return len(frame), open_source(Partition(frame, number), **options).schema
+    opening = dataclasses.replace(job.opening, table=None)
+    return len(frame), open_source(Partition(frame, number), opening).schema
 
 
 def _send_partition(
@@ -230,7 +231,7 @@ def _send_partition(
             f"partition {number}"
         )
         return 0, 0, Failure(errors.UploadInterrupted, text, repeat="anew")
-    source = open_source(Partition(frame, number, schema), **job.options)
+    source = open_source(Partition(frame, number, schema), job.opening)
     policy = CompressionPolicy(
         job.compression, job.service.link, is_loopback=job.service.is_loopback
     )

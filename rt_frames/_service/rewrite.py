@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from rt_frames import errors
-from rt_frames._frames.any_frame import open_source
+from rt_frames._frames.any_frame import open_source, parse_open_options
 from rt_frames._frames.compression import CompressionPolicy
 from rt_frames._frames.ipc import IPCStream
 from rt_frames._frames.rewrite import altered_schema, with_metadata_of, with_schema
@@ -152,7 +152,8 @@ class _Rewriting:
             renamed, casts = altered_schema(rows.schema, self._plan)
             batches = with_schema(rows, renamed, self._plan)
             reader = pa.RecordBatchReader.from_batches(renamed, batches)
-            source = open_source(reader, dtypes=casts, exact=True)
+            options = dataclasses.replace(parse_open_options(casts), exact=True)
+            source = open_source(reader, options)
         except BaseException:
             rows.close()
             raise

@@ -14,9 +14,9 @@ import dataclasses
 import functools
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from rt_frames import errors
 from rt_frames._frames.any_frame import open_source
@@ -26,7 +26,8 @@ from rt_frames._frames.compression import (
     check_compression,
 )
 from rt_frames._frames.ipc import IPCStream
-from rt_frames._names import duplicates
+from rt_frames._frames.source import OpenOptions
+from rt_frames._frames.upsert_keys import no_keys
 from rt_frames._progress import Progress
 from rt_frames._protocol.calls import (
     ARROW_STREAM,
@@ -48,7 +49,7 @@ from rt_frames._service.service import Service
 from rt_frames._text import count, format_bytes, list_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     import pyarrow as pa
 
@@ -65,10 +66,11 @@ LIST_FIRST_ABOVE = 8 * 2**20
 MAX_UPSERT_BYTES = 90_000_000
 
 
-class WriteResult(NamedTuple):
-    """The result of a write, as fields of a `rt_frames.RemoteTable`."""
+@dataclass(frozen=True)
+class WriteResult:
+    """What a write or an alteration says, as fields of a `rt_frames.RemoteTable`."""
 
-    schema: pa.Schema | None = None
+    _schema: pa.Schema | None = None
     rows: int | None = None
     nbytes: int | None = None
     version: int | None = None
@@ -82,12 +84,8 @@ class WriteResult(NamedTuple):
 class WriteOptions:
     """The options of `rt_frames.to_table`."""
 
-    dtypes: Mapping[str, Any] | None
-    index: bool | None
-    clean_names: bool
+    opening: OpenOptions
     if_exists: IfExists
-    keys: tuple[str, ...]
-    add_columns: bool
     compression: Compression
     progress: bool | None
 
@@ -96,57 +94,20 @@ class WriteOptions:
         """Whether rows are added to a table that exists."""
         return self.if_exists in ("append", "upsert")
 
-    def for_source(self, table: Description | None) -> dict[str, Any]:
-        """Return the options of `open_source`."""
-        return {
-            "dtypes": self.dtypes,
-            "index": self.index,
-            "clean_names": self.clean_names,
-            "table": table and table.schema,
-            "add_columns": self.add_columns,
-            "keys": self.keys,
-        }
-
     def check(self, dialect: Dialect) -> None:
         """Raise ValueError for options that cannot be used."""
         dialect.check_if_exists(self.if_exists)
         check_compression(self.compression)
-        if self.add_columns and not self.adds_rows:
+        if self.opening.add_columns and not self.adds_rows:
             raise ValueError(
                 'add_columns: only if_exists="append" and "upsert" add columns to a '
                 "table; leave it out"
             )
         if self.if_exists != "upsert":
-            if self.keys:
+            if self.opening.keys:
                 raise ValueError('on: only if_exists="upsert" has keys; leave it out')
-        elif not self.keys:
-            raise _no_keys()
-
-
-def parse_keys(on: Any) -> tuple[str, ...]:
-    """Return the key columns that ``on`` names."""
-    if on is None:
-        return ()
-    if isinstance(on, str):
-        on = [on]
-    if not isinstance(on, Iterable):
-        raise _no_keys()
-    keys = tuple(on)
-    if not keys or not all(isinstance(key, str) for key in keys):
-        raise _no_keys()
-    twice = duplicates(keys)
-    if twice:
-        raise ValueError(
-            f"on: key columns must be unique; leave out the second {list_names(twice)}"
-        )
-    return keys
-
-
-def _no_keys() -> ValueError:
-    return ValueError(
-        "on: an upsert needs the column, or the list of columns, whose values identify "
-        'a row; pass on="…"'
-    )
+        elif not self.opening.keys:
+            raise no_keys()
 
 
 def write(service: Service, name: str, data: Any, options: WriteOptions) -> WriteResult:
@@ -155,7 +116,7 @@ def write(service: Service, name: str, data: Any, options: WriteOptions) -> Writ
     table = _find_table(service, name) if options.adds_rows else None
     # other servers may match only one of the keys, and overwrite rows that differ in
     # another
-    if len(options.keys) > 1 and "keys" not in service.can:
+    if len(options.opening.keys) > 1 and "keys" not in service.can:
         raise ValueError(
             "on: only an embedded service is known to support several keys; combine "
             "them into one key column, for example by joining their texts"
@@ -171,13 +132,13 @@ def _write(
     table: Description | None,
 ) -> WriteResult:
     """Store a frame, as additional rows if ``table`` is not None."""
-    source_options = options.for_source(table)
+    opening = dataclasses.replace(options.opening, table=table and table.schema)
     cluster = None
     # here the keys of all partitions are checked together
-    if not options.keys:
-        cluster = find_cluster(service, data, source_options, options.compression)
+    if not opening.keys:
+        cluster = find_cluster(service, data, opening, options.compression)
     frame = data if cluster is None else cluster.first()
-    source = open_source(frame, **source_options)
+    source = open_source(frame, opening)
     purpose = Purpose(
         _operation(options, table),
         name,
@@ -369,7 +330,7 @@ def _send(
     explain: Callable[[Failure], Explanation] | None,
 ) -> Result:
     if request.operation == UPSERT:
-        return _send_upsert(service, request, stream, options.keys, explain)
+        return _send_upsert(service, request, stream, options.opening.keys, explain)
     if isinstance(stream, IPCStream) and _goes_in_one(service, source):
         whole = dataclasses.replace(request, body=stream, length=stream.length)
         return service.send(whole, explain)
@@ -473,7 +434,7 @@ def _finish(
     )
     is_new = operation not in _DONE
     return WriteResult(
-        schema=source.schema if is_new else None,
+        _schema=source.schema if is_new else None,
         rows=stream.rows,
         nbytes=result.sent,
         version=version,

@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +30,7 @@ import polars as pl
 import pyarrow as pa
 
 import rt_frames as rt
-from rt_frames._frames.any_frame import open_source
+from rt_frames._frames.any_frame import open_source, parse_open_options
 from rt_frames._frames.compression import CompressionPolicy
 from rt_frames._frames.ipc import IPCStream
 from tests.benchmarks._frames import arrow_of
@@ -101,8 +102,11 @@ def objects(cell: Callable[[int], Any], rows: int) -> pd.DataFrame:
     return pd.DataFrame({"o": pd.Series([cell(i) for i in range(rows)], dtype=object)})
 
 
-def stream(data: Any, **options: Any) -> None:
-    source = open_source(data, **options)
+def stream(
+    data: Any, dtypes: dict[str, Any] | None = None, table: pa.Schema | None = None
+) -> None:
+    options = replace(parse_open_options(dtypes), table=table)
+    source = open_source(data, options)
     for buffers in IPCStream(source, CompressionPolicy(None, None, source.nbytes)):
         del buffers
 

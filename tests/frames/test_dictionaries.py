@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import Codec, CompressionPolicy, LinkMemory
 from rt_frames._frames.ipc import IPCStream
+from rt_frames._frames.source import OpenOptions
 
 
 class AtWill(CompressionPolicy):
@@ -36,7 +37,7 @@ def read(data: object, seed: int) -> pa.Table:
     """Make the stream of some data, and read its bytes with Arrow."""
     body = b"".join(
         bytes(buffer)
-        for buffers in IPCStream(open_source(data), AtWill(seed))
+        for buffers in IPCStream(open_source(data, OpenOptions()), AtWill(seed))
         for buffer in buffers
     )
     table = pa.ipc.open_stream(body).read_all()
