@@ -378,27 +378,29 @@ def _explain_refusal(
     meaning = _find(request, str(status), f"{status // 100}xx", says=says, can=can)
     reason = message or _phrase(status)
     if meaning.error is errors.OutcomeUnknown:
-        unknown = dataclasses.replace(
-            ending, how="all sent", reason=f"{status}, {reason}"
-        )
+        reason = f"{status}, {reason}"
+        unknown = dataclasses.replace(ending, how="all sent", reason=reason)
         failure = _explain_unconfirmed(request, unknown, can)
         return dataclasses.replace(failure, cure=meaning.cure)
-    if meaning.error is errors.PayloadTooLarge and request.operation.kind != "read":
-        reason += f" (sent {ending.amount})"
-    elif meaning.error is errors.RedirectError:
-        reason = f"redirected to {find_new_host(response)}"
     facts = {"status": status, "message": message, "body": show_body(response)}
     if meaning.error is errors.RateLimited:
         facts["retry_after"] = ending.retry_after
-        if ending.retry_after:
-            seconds = max(ending.retry_after, 1)
-            cure = f"wait {seconds:,.0f} s before the next call"
-            meaning = meaning._replace(cure=cure)
+        meaning = meaning._replace(cure=_wait(ending.retry_after))
+    elif meaning.error is errors.RedirectError:
+        reason = f"redirected to {find_new_host(response)}"
+    elif meaning.error is errors.PayloadTooLarge and request.operation.kind != "read":
+        reason += f" (sent {ending.amount})"
     text = f"could not {request.action}: {status}, {reason}"
     failure = _failure(request, meaning, text, facts)
     # an embedded service says itself that nothing was changed
     is_complete = meaning.acted == "no" and message and _is_embedded(response)
     return dataclasses.replace(failure, state="") if is_complete else failure
+
+
+def _wait(seconds: float | None) -> str:
+    if not seconds:
+        return _WAIT
+    return f"wait {max(seconds, 1):,.0f} s before the next call"
 
 
 def _find_word(request: Request, response: Response, message: str) -> str:
