@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,24 +14,22 @@ import pyarrow as pa
 
 from rt_frames import errors
 from rt_frames._arguments import by_keyword, check_flag, check_optional_flag
-from rt_frames._client import (
-    Client,
-    RemoteTable,
-    alter_one_by_one,
-    check_plan,
-    forget_schema,
-    rewrite_columns,
-    service_of,
-)
+from rt_frames._client import Client, RemoteTable, service_of
 from rt_frames._connect import connect, disconnect, resolve
 from rt_frames._display import hide_traceback, share_docstring, show_choices
 from rt_frames._frames.any_frame import arrow_schemas, sent_schema, type_reader
 from rt_frames._frames.compression import Compression
 from rt_frames._names import check_order
-from rt_frames._schema.alterations import Alteration, AlterationPlan
+from rt_frames._schema.alterations import (
+    Alteration,
+    AlterationPlan,
+    check_values_kept,
+)
 from rt_frames._schema.any_dtype import data_type
 from rt_frames._schema.compare import check_no_cycle, plan
 from rt_frames._schema.data_type import arrow_type
+from rt_frames._service import alter
+from rt_frames._service.replace_columns import replace_columns
 from rt_frames._service.write import IfExists
 from rt_frames._text import list_some
 
@@ -572,14 +571,19 @@ def _alter_table(
         remaining = plan_alterations(table, data, **options)
         _check_state(table.name, changes, remaining)
         changes = remaining
+    service = service_of(table.client)
     if rewrite and changes:
-        altered = rewrite_columns(table, changes)
+        result = replace_columns(service, table.name, table.schema, changes)
     else:
-        check_plan(table, changes, lossy=lossy)
-        altered = alter_one_by_one(table, changes)
+        alter.check_engine(service, table.name, changes)
+        if not lossy:
+            check_values_kept(changes)
+        result = alter.send_all(service, table.name, changes)
     if isinstance(before, RemoteTable):
-        forget_schema(before)
-    return altered
+        before._forget_schema()  # noqa: SLF001  # the caller's handle
+    if not changes:
+        return replace(table, _changed=changes)
+    return RemoteTable(table.name, table.client, **vars(result), _changed=changes)
 
 
 def _check_state(name: str, changes: AlterationPlan, remaining: AlterationPlan) -> None:

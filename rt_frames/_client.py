@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -38,12 +36,10 @@ from rt_frames._schema.alterations import (
     Alteration,
     AlterationPlan,
     as_plan,
-    check_values_kept,
     describe_changes,
 )
 from rt_frames._schema.data_type import is_list, iter_fields
 from rt_frames._service import alter
-from rt_frames._service.rewrite import rewrite
 from rt_frames._service.service import Service
 from rt_frames._service.write import IfExists, WriteOptions, write
 from rt_frames._text import count, format_bytes, list_some, show_value
@@ -57,8 +53,6 @@ if TYPE_CHECKING:
     from rt_frames._frames.frame_types import Frame
 
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
-
-log = logging.getLogger("rt_frames")
 
 # seconds; a notebook's display must not hang
 DISPLAY_TIMEOUT = 2.0
@@ -255,27 +249,7 @@ class Client:
         >>> client.alter_columns("readings", alteration).version
         2
         """
-        return self._alter(name, as_plan(alterations), None)
-
-    def _alter(self, name: str, plan: AlterationPlan, since: int | None) -> RemoteTable:
-        """Send a plan of one request to a table that is at least of a version."""
-        if not plan:
-            return replace(self.table(name), _changed=plan)
-        with errors.about(name):
-            plan = alter.with_types(self._service, name, plan, since)
-            alter.check_engine(self._service, name, plan)
-        start = time.monotonic()
-        result = alter.send(self._service, name, plan)
-        milliseconds = 1000 * (time.monotonic() - start)
-        log.info("altered table %s, %.0f ms, %s", name, milliseconds, result.request_id)
-        return RemoteTable(
-            name,
-            self,
-            version=result.value,
-            created=False,
-            request_id=result.request_id,
-            _changed=plan,
-        )
+        return self.table(name).alter_columns(alterations)
 
 
 def wrap_service(service: Service) -> Client:
@@ -817,9 +791,13 @@ class RemoteTable:
         """
         self._check_newest()
         self._service.drop(self.name)
-        forget_schema(self)
+        self._forget_schema()
         # another table of that name would count its versions from 1
         object.__setattr__(self, "_since", None)
+
+    def _forget_schema(self) -> None:
+        """Forget the columns of a table that may have been altered."""
+        object.__setattr__(self, "_schema", None)
 
     @property
     def _service(self) -> Service:
@@ -865,12 +843,16 @@ class RemoteTable:
             unchanged = replace(self, _changed=plan)
             object.__setattr__(unchanged, "_since", self._since)
             return unchanged
+        service = self._service
+        with errors.about(self.name):
+            plan = alter.with_types(service, self.name, plan, self._since)
+            alter.check_engine(service, self.name, plan)
         try:
-            # as `Client.alter_columns`
-            return self.client._alter(self.name, plan, self._since)  # noqa: SLF001
+            result = alter.send(service, self.name, plan)
         finally:
             # also after an error: the outcome may be unknown
-            forget_schema(self)
+            self._forget_schema()
+        return RemoteTable(self.name, self.client, **vars(result), _changed=plan)
 
     @hide_traceback
     def rename(self, columns: Mapping[str, str]) -> RemoteTable:
@@ -963,47 +945,6 @@ class RemoteTable:
                 for path, is_allowed in _items("nullable", nullable)
             ]
         )
-
-
-def forget_schema(table: RemoteTable) -> None:
-    """Forget the schema of a table that may have been altered."""
-    object.__setattr__(table, "_schema", None)
-
-
-def rewrite_columns(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
-    """Apply a plan in one commit, by reading, casting and replacing all rows."""
-    result = rewrite(service_of(table.client), table.name, table.schema, plan)
-    return RemoteTable(table.name, table.client, **vars(result), _changed=plan)
-
-
-def check_can_alter(table: RemoteTable, plan: AlterationPlan) -> None:
-    """Raise ValueError if the service has no endpoints to add or drop columns."""
-    alter.requests(service_of(table.client), plan)
-
-
-def alter_one_by_one(table: RemoteTable, plan: AlterationPlan) -> RemoteTable:
-    """Change, add and drop columns, in this order, with a request for each step."""
-    done: list[str] = []
-    altered = table.alter_columns(AlterationPlan())
-    for part in alter.requests(service_of(table.client), plan):
-        try:
-            altered = table.alter_columns(part)
-        except BaseException as error:
-            if done:
-                error.add_note(
-                    f"changed before the error: {list_some(done)}; the same call makes "
-                    "the rest"
-                )
-            raise
-        done += describe_changes(part)
-    return replace(altered, _changed=plan)
-
-
-def check_plan(table: RemoteTable, plan: AlterationPlan, *, lossy: bool) -> None:
-    """Raise an error with a cure for casts that are refused or may change values."""
-    alter.check_engine(service_of(table.client), table.name, plan)
-    if not lossy:
-        check_values_kept(plan)
 
 
 def _items(option: str, by_path: Mapping[str, T]) -> Iterable[tuple[str, T]]:

@@ -57,7 +57,7 @@ from rt_frames.errors import UnsupportedTypeError
 JOINED_VALUES = 2**16
 
 
-class _Column(NamedTuple):
+class _ColumnRules(NamedTuple):
     """How a column, or a field inside it, is converted, and named in errors."""
 
     path: str
@@ -70,7 +70,7 @@ class _Column(NamedTuple):
     # whether its type is that of a table, whose kind of values it needs
     appended: bool
 
-    def field(self, name: str) -> _Column:
+    def field(self, name: str) -> _ColumnRules:
         """Return the rules for a field inside."""
         return self._replace(path=join_path(self.path, name))
 
@@ -152,7 +152,9 @@ class Converter:
         if types.is_nested(field.type):
             # Arrow cannot drop nulls of nested extension types
             stored = map_types(field.type, storage)
-            as_stored = _Column(name, "", cast=True, may_round=False, appended=False)
+            as_stored = _ColumnRules(
+                name, "", cast=True, may_round=False, appended=False
+            )
             array = self._convert(array, stored, as_stored)
         _check_required(array, field, name, appends=self._appends)
 
@@ -227,9 +229,9 @@ class Converter:
         rules = self._rules(first_name, origin)._replace(path="")
         return self._convert(joined, target, rules)
 
-    def _rules(self, name: str, origin: str) -> _Column:
+    def _rules(self, name: str, origin: str) -> _ColumnRules:
         is_exact = name in self._exact
-        return _Column(
+        return _ColumnRules(
             name,
             origin,
             cast=name in self._casts,
@@ -267,7 +269,7 @@ class Converter:
             raise UnsupportedTypeError(f"{text}: {failure}") from None
 
     def _convert(
-        self, array: pa.Array, target: pa.DataType, column: _Column
+        self, array: pa.Array, target: pa.DataType, column: _ColumnRules
     ) -> pa.Array:
         """Convert an array to the target type, with the stream's dictionaries."""
         if array.type != target:
@@ -291,7 +293,7 @@ class Converter:
         return array.cast(target)
 
     def _convert_coded(
-        self, array: pa.Array, target: pa.DataType, column: _Column
+        self, array: pa.Array, target: pa.DataType, column: _ColumnRules
     ) -> pa.Array:
         if types.is_run_end_encoded(array.type):
             values = self._convert(array.values, target, column)
@@ -305,7 +307,7 @@ class Converter:
         return self.dictionaries.unify(array.indices, values, column.path)
 
     def _convert_nested(
-        self, array: pa.Array, target: pa.DataType, column: _Column
+        self, array: pa.Array, target: pa.DataType, column: _ColumnRules
     ) -> pa.Array:
         have = array.type
         if types.is_struct(target) and types.is_struct(have):
@@ -318,7 +320,9 @@ class Converter:
         column.check_layout(have, target)
         raise _no_cast(have, target, column.path)
 
-    def _lists(self, array: pa.Array, target: pa.DataType, column: _Column) -> pa.Array:
+    def _lists(
+        self, array: pa.Array, target: pa.DataType, column: _ColumnRules
+    ) -> pa.Array:
         """Convert lists, of a fixed size or not, to lists of a fixed size or not."""
         have = array.type
         if types.is_fixed_size_list(have):
@@ -338,7 +342,7 @@ class Converter:
             raise ValueError(text) from None
 
     def _struct(
-        self, array: pa.Array, target: pa.DataType, column: _Column
+        self, array: pa.Array, target: pa.DataType, column: _ColumnRules
     ) -> pa.Array:
         have = [field.name for field in array.type]
         want = [field.name for field in target]
@@ -356,10 +360,14 @@ class Converter:
         mask = array.is_null()
         return pa.StructArray.from_arrays(converted, fields=list(target), mask=mask)
 
-    def _inside(self, array: pa.Array, field: pa.Field, column: _Column) -> pa.Array:
+    def _inside(
+        self, array: pa.Array, field: pa.Field, column: _ColumnRules
+    ) -> pa.Array:
         return self._convert(array, field.type, column.field(field.name))
 
-    def _map(self, array: pa.Array, target: pa.DataType, column: _Column) -> pa.Array:
+    def _map(
+        self, array: pa.Array, target: pa.DataType, column: _ColumnRules
+    ) -> pa.Array:
         offsets, keys, items = rebased(array.offsets, array.keys, array.items)
         keys = self._inside(keys, target.key_field, column)
         items = self._inside(items, target.item_field, column)
@@ -367,7 +375,7 @@ class Converter:
         return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=mask)
 
     def _fixed_size_list(
-        self, array: pa.Array, target: pa.DataType, column: _Column
+        self, array: pa.Array, target: pa.DataType, column: _ColumnRules
     ) -> pa.Array:
         size = array.type.list_size
         if size != target.list_size:
@@ -379,7 +387,9 @@ class Converter:
         mask = array.is_null()
         return pa.FixedSizeListArray.from_arrays(items, type=target, mask=mask)
 
-    def _list(self, array: pa.Array, target: pa.DataType, column: _Column) -> pa.Array:
+    def _list(
+        self, array: pa.Array, target: pa.DataType, column: _ColumnRules
+    ) -> pa.Array:
         """Convert the items of lists or list views, and reassemble the lists."""
         # flatten() loses buffers of extension types
         if types.is_list_view(array.type) or types.is_large_list_view(array.type):
@@ -441,7 +451,9 @@ def _show_only_value(array: pa.Array) -> str:
     return ""
 
 
-def _cast_values(array: pa.Array, target: pa.DataType, column: _Column) -> pa.Array:
+def _cast_values(
+    array: pa.Array, target: pa.DataType, column: _ColumnRules
+) -> pa.Array:
     """Cast values that are not nested.
 
     An array without values becomes one of Arrow's null type.

@@ -23,9 +23,9 @@ from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, OpenOptions, Source, nbytes
 from rt_frames._names import check_column_names, name_error
 from rt_frames._schema.data_type import contains
-from rt_frames._schema.numpy_dtype import from_numpy
+from rt_frames._schema.numpy_dtype import numpy_to_arrow
 from rt_frames._schema.objects import ObjectType, infer, to_arrow
-from rt_frames._schema.pandas_dtype import from_pandas
+from rt_frames._schema.pandas_dtype import pandas_to_arrow
 from rt_frames._schema.portable import CONVERSION_ERRORS
 from rt_frames._text import list_names, show_value
 from rt_frames.errors import UnsupportedTypeError
@@ -185,9 +185,9 @@ def _targets(
             if isinstance(dtype, np.dtype) and dtype.kind == "O":
                 target = _infer(name, series(number).to_numpy(), casts.get(name))
             elif isinstance(dtype, np.dtype):
-                target = ObjectType(from_numpy(dtype, name))
+                target = ObjectType(numpy_to_arrow(dtype, name))
             else:
-                target = ObjectType(from_pandas(dtype, name))
+                target = ObjectType(pandas_to_arrow(dtype, name))
         except UnsupportedTypeError as error:
             refusals.setdefault(name, error)
             target = ObjectType(pa.null())

@@ -17,7 +17,7 @@ from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import Chunk, OpenOptions, Source
 from rt_frames._names import CleanLabels
 from rt_frames._schema.data_type import contains
-from rt_frames._schema.polars_dtype import from_polars
+from rt_frames._schema.polars_dtype import polars_to_arrow
 from rt_frames._schema.portable import unsupported
 from rt_frames._threads import Worker, result
 from rt_frames.errors import UnsupportedTypeError
@@ -82,7 +82,7 @@ def _types(
     types_by_name = dict.fromkeys(schema, pa.null())
     for name, dtype in schema.items():
         try:
-            types_by_name[name] = from_polars(dtype, name)
+            types_by_name[name] = polars_to_arrow(dtype, name)
         except UnsupportedTypeError as error:
             refusals.setdefault(name, error)
     return types_by_name

@@ -18,7 +18,7 @@ from rt_frames._schema.data_type import (
     show_type,
     storage,
 )
-from rt_frames._schema.polars_dtype import from_polars
+from rt_frames._schema.polars_dtype import polars_to_arrow
 from rt_frames._text import one_line
 from rt_frames.errors import UnsupportedTypeError
 
@@ -77,7 +77,7 @@ def read_type(arrow: pa.DataType) -> pa.DataType | None:
     """Return the type in which Polars sends what it reads as a type, if it can."""
     try:
         column = null_row(pa.schema([("c", arrow)])).to_series()
-        return from_polars(column.dtype, "c")
+        return polars_to_arrow(column.dtype, "c")
     except UnsupportedTypeError:
         return None
 

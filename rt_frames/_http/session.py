@@ -97,8 +97,8 @@ class Session:
     ----------
     can : frozenset of str
         What responses have shown that the server can do.
-    has_parts : bool
-        Whether a response has shown that the server has multipart writes.
+    server_version : tuple of int
+        Major and minor version of the server, once a response has shown it.
     """
 
     def __init__(self, base: str, key: Key, options: ConnectionOptions) -> None:
@@ -114,7 +114,7 @@ class Session:
         # (id of the process, its adapter)
         self._opened: tuple[int, Adapter] | None = None
         self.can: frozenset[str] = frozenset()
-        self.has_parts = False
+        self.server_version = (0, 0)
 
     def close(self) -> None:
         """Close all connections. The next request opens new ones."""
@@ -341,7 +341,7 @@ class Session:
         version = stream.headers.get("phalanx-version", "")
         match = re.match(r"(\d{1,9})\.(\d{1,9})\.", version)
         if match:
-            self.has_parts = (int(match[1]), int(match[2])) >= (0, 4)
+            self.server_version = (int(match[1]), int(match[2]))
 
     def _proxies(self) -> dict[str, str]:
         """Return the environment's proxies, for https only.
@@ -462,5 +462,5 @@ def _find_cause(error: BaseException) -> BaseException | None:
     return None
 
 
-def _contains(causes: list[BaseException], *kinds: type[BaseException]) -> bool:
-    return any(isinstance(cause, kinds) for cause in causes)
+def _contains(causes: list[BaseException], *classes: type[BaseException]) -> bool:
+    return any(isinstance(cause, classes) for cause in causes)

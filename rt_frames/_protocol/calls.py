@@ -213,7 +213,7 @@ class Request:
     @property
     def kind(self) -> str:
         """The kind of request, as `rt_frames._protocol.meanings` names it."""
-        return self.step or self.operation.kind
+        return self.step or self.operation.effect
 
     @property
     def action(self) -> str:

@@ -161,10 +161,10 @@ def _literal(value: Any, position: int) -> str:
     try:
         return _write(value)
     except TypeError:
-        kind = f"{type(value).__module__}.{type(value).__qualname__}"
-        kind = kind.removeprefix("builtins.")
+        name = f"{type(value).__module__}.{type(value).__qualname__}"
+        name = name.removeprefix("builtins.")
         raise TypeError(
-            f"params: value {position} is of type {kind}; {_EXPECTED}"
+            f"params: value {position} is of type {name}; {_EXPECTED}"
         ) from None
     except (ValueError, OverflowError) as error:
         raise ValueError(
@@ -184,8 +184,8 @@ def _write(value: Any) -> str:
         value = value.item()
     if value is None:
         return "NULL"
-    for kind, write in _WRITERS:
-        if isinstance(value, kind):
+    for writable, write in _WRITERS:
+        if isinstance(value, writable):
             return write(value)
     raise TypeError
 

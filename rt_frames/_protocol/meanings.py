@@ -312,7 +312,7 @@ def explain(
         doubt = (
             f"the service responded {response.status} before the whole body was sent"
         )
-    elif request.operation.kind != "read":
+    elif request.operation.effect != "read":
         doubt = find_doubt(response)
     if not doubt:
         return None
@@ -349,7 +349,7 @@ def _explain_unconfirmed(
         text = f"could not connect to {ending.reason}"
     elif meaning.error is errors.TLSError:
         text = f"could not verify the certificate of {ending.reason}"
-    elif request.operation.kind == "read":
+    elif request.operation.effect == "read":
         text = f"could not {request.action}: {ending.reason}"
     elif meaning.error is errors.UploadInterrupted:
         text = (
@@ -388,7 +388,7 @@ def _explain_refusal(
         meaning = meaning._replace(cure=_wait(ending.retry_after))
     elif meaning.error is errors.RedirectError:
         reason = f"redirected to {find_new_host(response)}"
-    elif meaning.error is errors.PayloadTooLarge and request.operation.kind != "read":
+    elif meaning.error is errors.PayloadTooLarge and request.operation.effect != "read":
         reason += f" (sent {ending.amount})"
     text = f"could not {request.action}: {status}, {reason}"
     failure = _failure(request, meaning, text, facts)

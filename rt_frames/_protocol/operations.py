@@ -27,7 +27,7 @@ class Operation:
         In errors, after "could not"; ``{}`` is the table.
     ability : str
         What a server without it cannot do.
-    kind : str
+    effect : str
         A "read" changes nothing and may always be repeated; the body of "rows" is rows
         to store; a "change" has a small body.
     documented, lancedb : str or None
@@ -37,7 +37,7 @@ class Operation:
     name: str
     action: str
     ability: str
-    kind: Literal["read", "rows", "change"]
+    effect: Literal["read", "rows", "change"]
     documented: str | None = None
     lancedb: str | None = None
 
@@ -46,7 +46,7 @@ LIST = Operation(
     "list",
     "list tables",
     "list tables",
-    kind="read",
+    effect="read",
     documented="/v1/tables",
     lancedb="/v1/namespace/$/table/list?limit=1000",
 )
@@ -54,7 +54,7 @@ DESCRIBE = Operation(
     "describe",
     "describe {}",
     "describe a table",
-    kind="read",
+    effect="read",
     # without it, here or in the body, servers may leave schema and version out
     lancedb="/v1/table/{}/describe/?load_detailed_metadata=true",
 )
@@ -62,28 +62,28 @@ QUERY = Operation(
     "query",
     "read {}",
     "read rows back",
-    kind="read",
+    effect="read",
     lancedb="/v1/table/{}/query/",
 )
 COUNT = Operation(
     "count_rows",
     "count the rows of {}",
     "count rows",
-    kind="read",
+    effect="read",
     lancedb="/v1/table/{}/count_rows/",
 )
 INDICES = Operation(
     "indices",
     "list the indices of {}",
     "list the indices of a table",
-    kind="read",
+    effect="read",
     lancedb="/v1/table/{}/index/list/",
 )
 CREATE = Operation(
     "create",
     "create {}",
     "create a table",
-    kind="rows",
+    effect="rows",
     documented="/v1/tables/{}",
     # trailing slashes: strict servers answer 404 without them, others strip them
     lancedb="/v1/table/{}/create/?mode=create",
@@ -92,28 +92,28 @@ REPLACE = Operation(
     "replace",
     "replace {}",
     "delete or replace a table",
-    kind="rows",
+    effect="rows",
     lancedb="/v1/table/{}/create/?mode=overwrite",
 )
 APPEND = Operation(
     "append",
     "append to {}",
     "add rows to a table",
-    kind="rows",
+    effect="rows",
     lancedb="/v1/table/{}/insert/",
 )
 UPSERT = Operation(
     "upsert",
     "upsert into {}",
     "update and insert rows",
-    kind="rows",
+    effect="rows",
     lancedb="/v1/table/{}/merge_insert/",
 )
 ALTER = Operation(
     "alter",
     "alter {}",
     "alter columns",
-    kind="change",
+    effect="change",
     documented="/v1/table/{}/alter_columns",
     lancedb="/v1/table/{}/alter_columns/",
 )
@@ -121,35 +121,35 @@ ADD_COLUMNS = Operation(
     "add_columns",
     "add columns to {}",
     "add columns to a table",
-    kind="change",
+    effect="change",
     lancedb="/v1/table/{}/add_columns/",
 )
 DROP_COLUMNS = Operation(
     "drop_columns",
     "drop columns of {}",
     "drop columns of a table",
-    kind="change",
+    effect="change",
     lancedb="/v1/table/{}/drop_columns/",
 )
 DELETE = Operation(
     "delete",
     "delete rows of {}",
     "delete rows",
-    kind="change",
+    effect="change",
     lancedb="/v1/table/{}/delete/",
 )
 RESTORE = Operation(
     "restore",
     "restore {}",
     "restore a version of a table",
-    kind="change",
+    effect="change",
     lancedb="/v1/table/{}/restore/",
 )
 DROP = Operation(
     "drop",
     "drop {}",
     "drop a table",
-    kind="change",
+    effect="change",
     lancedb="/v1/table/{}/drop/",
 )
 # the requests around the parts of a write, which are appends; errors name the write
@@ -157,21 +157,21 @@ BEGIN_PARTS = Operation(
     "multipart_create",
     "write {} in parts",
     "write a table in parts",
-    kind="change",
+    effect="change",
     lancedb="/v1/table/{}/multipart_write/create",
 )
 COMMIT_PARTS = Operation(
     "multipart_complete",
     "write {} in parts",
     "write a table in parts",
-    kind="change",
+    effect="change",
     lancedb="/v1/table/{}/multipart_write/complete",
 )
 ABORT_PARTS = Operation(
     "multipart_abort",
     "write {} in parts",
     "write a table in parts",
-    kind="change",
+    effect="change",
     lancedb="/v1/table/{}/multipart_write/abort",
 )
 

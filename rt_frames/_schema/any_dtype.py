@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from rt_frames._schema.arrow_text import parse_arrow
 from rt_frames._schema.data_type import INTEGERS, arrow_type, to_data_type
-from rt_frames._schema.numpy_dtype import from_numpy
+from rt_frames._schema.numpy_dtype import numpy_to_arrow
 from rt_frames._schema.portable import (
     COMPLEX_ADVICE,
     UNTYPED,
@@ -138,15 +138,15 @@ def _convert(dtype: Any, path: str) -> pa.DataType:
     if isinstance(dtype, Mapping):
         return arrow_type(dtype)
     if isinstance(dtype, np.dtype) or _is_subclass(dtype, np.generic):
-        return from_numpy(dtype, path)
+        return numpy_to_arrow(dtype, path)
     if _is_a(dtype, "polars", "DataType"):
-        from rt_frames._schema.polars_dtype import from_polars
+        from rt_frames._schema.polars_dtype import polars_to_arrow
 
-        return from_polars(dtype, path)
+        return polars_to_arrow(dtype, path)
     if _is_a(dtype, "pandas.api.extensions", "ExtensionDtype"):
-        from rt_frames._schema.pandas_dtype import from_pandas
+        from rt_frames._schema.pandas_dtype import pandas_to_arrow
 
-        return from_pandas(dtype, path)
+        return pandas_to_arrow(dtype, path)
     # no dict lookup: a foreign class may refuse to be hashed or compared
     for python, arrow in _PYTHON_TYPES.items():
         if dtype is python:

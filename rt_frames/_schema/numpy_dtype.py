@@ -18,7 +18,7 @@ _ADVICE = {
 }
 
 
-def from_numpy(dtype: np.dtype[Any] | type[np.generic], path: str) -> pa.DataType:
+def numpy_to_arrow(dtype: np.dtype[Any] | type[np.generic], path: str) -> pa.DataType:
     """Return the Arrow type of a dtype, or raise if the dtype cannot be sent."""
     if isinstance(dtype, type):
         if dtype not in np.sctypeDict.values():

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.extensions import ExtensionDtype
 
-from rt_frames._schema.numpy_dtype import from_numpy
+from rt_frames._schema.numpy_dtype import numpy_to_arrow
 from rt_frames._schema.objects import infer
 from rt_frames._schema.portable import (
     PANDAS_ADVICE,
@@ -34,7 +34,9 @@ _ADVICE = {
 _CATEGORIES_ADVICE = f"give its categories one simple type, for example with .cat.rename_categories(str), or use .{TO_TEXT}"
 
 
-def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.DataType:
+def pandas_to_arrow(
+    dtype: ExtensionDtype | type[ExtensionDtype], path: str
+) -> pa.DataType:
     """Return the Arrow type of a dtype, or raise if the dtype cannot be sent."""
     if isinstance(dtype, type):
         dtype = _instance(dtype, path)
@@ -54,7 +56,7 @@ def from_pandas(dtype: ExtensionDtype | type[ExtensionDtype], path: str) -> pa.D
     # "boolean", "Int64" and so on; other libraries may use numpy_dtype otherwise
     numpy_dtype = getattr(dtype, "numpy_dtype", None)
     if library == "pandas" and numpy_dtype is not None:
-        return from_numpy(numpy_dtype, path)
+        return numpy_to_arrow(numpy_dtype, path)
     if library == "geopandas":
         advice = "convert it to bytes with .to_wkb(), or to text with .to_wkt()"
         raise unsupported(path, "a geometry", advice)
@@ -88,9 +90,9 @@ def _from_categories(dtype: pd.CategoricalDtype, path: str) -> pa.DataType:
     if isinstance(values, pd.IntervalDtype | pd.PeriodDtype):
         raise unsupported(path, f"a category of {values}", _CATEGORIES_ADVICE)
     if isinstance(values, ExtensionDtype):
-        return categorical_type(from_pandas(values, path))
+        return categorical_type(pandas_to_arrow(values, path))
     if values != np.dtype(object):
-        return categorical_type(from_numpy(values, path))
+        return categorical_type(numpy_to_arrow(values, path))
     # Arrow would guess mixed kinds, and cannot decode a dictionary of lists
     with contextlib.suppress(UnsupportedTypeError):
         arrow = infer(path, dtype.categories.to_numpy(dtype=object)).arrow

@@ -55,7 +55,7 @@ _ADVICE = {
 }
 
 
-def from_polars(
+def polars_to_arrow(
     dtype: pl.DataType | DataTypeClass, path: str, level: int = 0
 ) -> pa.DataType:
     """Return the Arrow type of a dtype, or raise if the dtype cannot be sent."""
@@ -111,13 +111,13 @@ def _from_nested(dtype: Any, path: str, level: int) -> pa.DataType:
     if isinstance(dtype, pl.Struct):
         return _from_struct(dtype, path, level)
     if isinstance(dtype, _MAP):
-        key = from_polars(dtype.key, join_path(path, "key"), level + 1)
-        value = from_polars(dtype.value, join_path(path, "value"), level + 1)
+        key = polars_to_arrow(dtype.key, join_path(path, "key"), level + 1)
+        value = polars_to_arrow(dtype.value, join_path(path, "value"), level + 1)
         return pa.map_(key, value)
     if isinstance(dtype, pl.Array) and dtype.size >= 2**31:
         advice = "pass pl.Array of fewer items, or pl.List"
         raise unsupported(path, f"Polars' {dtype}", advice)
-    item = from_polars(dtype.inner, join_path(path, "item"), level)
+    item = polars_to_arrow(dtype.inner, join_path(path, "item"), level)
     if isinstance(dtype, pl.Array):
         return pa.list_(item, dtype.size)
     return pa.large_list(item)
@@ -129,6 +129,6 @@ def _from_struct(dtype: pl.Struct, path: str, level: int) -> pa.DataType:
         if not isinstance(field, pl.Field):
             subject = f"a Struct of {dtype.fields!r:.80}"
             raise unsupported(path, subject, f"pass {_EXAMPLES[pl.Struct]}")
-        arrow = from_polars(field.dtype, join_path(path, field.name), level)
+        arrow = polars_to_arrow(field.dtype, join_path(path, field.name), level)
         fields.append((field.name, arrow))
     return pa.struct(fields)

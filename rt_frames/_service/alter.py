@@ -9,21 +9,31 @@ sent what it was asked for, in one request, and answers for itself.
 from __future__ import annotations
 
 import contextlib
+import logging
+import time
 from dataclasses import replace
 
 from rt_frames import errors
-from rt_frames._protocol.calls import Cures, Result
+from rt_frames._protocol.calls import Cures
 from rt_frames._protocol.operations import ADD_COLUMNS, ALTER, DROP_COLUMNS
 from rt_frames._protocol.responses import parse_version
-from rt_frames._schema.alterations import Alteration, AlterationPlan, by_kind
+from rt_frames._schema.alterations import (
+    Alteration,
+    AlterationPlan,
+    by_kind,
+    describe_changes,
+)
 from rt_frames._schema.casts import list_kind_on_path
 from rt_frames._schema.data_type import iter_fields
-from rt_frames._service.rewrite import offer_rewrite
+from rt_frames._service.replace_columns import offer_rewrite
 from rt_frames._service.service import Service
+from rt_frames._service.write import WriteResult
 from rt_frames._text import list_some
 
+log = logging.getLogger("rt_frames")
 
-def requests(service: Service, plan: AlterationPlan) -> list[AlterationPlan]:
+
+def _requests(service: Service, plan: AlterationPlan) -> list[AlterationPlan]:
     """Split a plan into those of one request each.
 
     Raise ValueError if the service has no endpoints to add or drop columns.
@@ -73,14 +83,40 @@ def check_engine(service: Service, name: str, plan: AlterationPlan) -> None:
     )
 
 
-def send(service: Service, name: str, plan: AlterationPlan) -> Result:
-    """Send a plan of one kind: it adds, drops or changes columns."""
+def send_all(service: Service, name: str, plan: AlterationPlan) -> WriteResult:
+    """Change, add and drop columns, in this order, with a request for each step."""
+    done: list[str] = []
+    result = WriteResult()
+    for part in _requests(service, plan):
+        try:
+            result = send(service, name, part)
+        except BaseException as error:
+            if done:
+                error.add_note(
+                    f"changed before the error: {list_some(done)}; the same call makes "
+                    "the rest"
+                )
+            raise
+        done += describe_changes(part)
+    return result
+
+
+def send(service: Service, name: str, plan: AlterationPlan) -> WriteResult:
+    """Send a plan of one request: it adds, drops or changes columns."""
+    start = time.monotonic()
     if len(plan.added):
-        return service.add_columns(name, plan.added)
-    if plan.dropped:
-        return service.drop_columns(name, plan.dropped)
-    return service.send_json(
-        ALTER, name, plan.to_json(), parse_version, cures=_cures(service, name, plan)
+        result = service.add_columns(name, plan.added)
+    elif plan.dropped:
+        result = service.drop_columns(name, plan.dropped)
+    else:
+        cures = _cures(service, name, plan)
+        result = service.send_json(
+            ALTER, name, plan.to_json(), parse_version, cures=cures
+        )
+    milliseconds = 1000 * (time.monotonic() - start)
+    log.info("altered table %s, %.0f ms, %s", name, milliseconds, result.request_id)
+    return WriteResult(
+        version=result.value, created=False, request_id=result.request_id
     )
 
 

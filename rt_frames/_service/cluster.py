@@ -160,10 +160,10 @@ def find_cluster(
         return None
     if not _can_reach(service, client) or not _have_package(client):
         return None
-    if not service.takes_parts:
+    if not service.splits_writes:
         # the response shows the server's version
         service.list_tables()
-    if not service.takes_parts:
+    if not service.splits_writes:
         return None
     return ClusterStream(Job(service, opening, compression), client, data)
 

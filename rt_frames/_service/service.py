@@ -80,6 +80,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("rt_frames")
 
 _RUN_AGAIN = "run the same call again for the missing changes"
+# the server's first version with multipart writes
+_PARTS_SINCE = (0, 4)
 # statuses for a path, method or content type that a server does not know
 _NO_SUCH_OPERATION = (404, 405, 406, 415, 501)
 
@@ -161,8 +163,8 @@ class Service:
         )
 
     @property
-    def takes_parts(self) -> bool:
-        """Whether large writes are split into parts.
+    def splits_writes(self) -> bool:
+        """Whether a write that is larger than a part is sent in parts.
 
         False for a folder, and until a response has shown the server's version.
         """
@@ -171,7 +173,8 @@ class Service:
     @property
     def has_parts(self) -> bool:
         """Whether a response has shown that the server has multipart writes."""
-        return self._session.has_parts and self.dialect.has(operations.BEGIN_PARTS)
+        is_new = self._session.server_version >= _PARTS_SINCE
+        return is_new and self.dialect.has(operations.BEGIN_PARTS)
 
     @property
     def can(self) -> frozenset[str]:

@@ -251,7 +251,7 @@ def _add_rows(
 def _skip(service: Service, purpose: Purpose) -> WriteResult:
     """Leave an existing table unchanged. Refuse an empty table of a killed upload."""
     name = str(purpose.table)
-    if service.takes_parts and purpose.rows != 0 and not service.count(name):
+    if service.splits_writes and purpose.rows != 0 and not service.count(name):
         text = (
             f"table {name!r} exists and is empty: an upload may be running or have "
             "been killed; nothing was stored; append to it, or drop it"
@@ -340,7 +340,7 @@ def _send(
 def _goes_in_one(service: Service, source: Source) -> bool:
     """Return whether the rows fit into one request, or may not be split."""
     part_bytes = service.dialect.part_bytes
-    if not service.takes_parts or part_bytes is None:
+    if not service.splits_writes or part_bytes is None:
         return True
     return source.nbytes is not None and source.nbytes <= part_bytes
 

@@ -14,6 +14,7 @@ from tests.support.servers import KEY
 
 FRAME = pd.DataFrame({"n": [1]})
 WIDE = pd.DataFrame({"n": [1], "m": [2]})
+UPSERT = {"if_exists": "upsert", "on": "n"}
 URL = "https://words-x1.us-east-1.example.com"
 DOORS = {
     "to_table": (rt.to_table, lambda **flags: rt.to_table(FRAME, "t", **flags)),
@@ -79,6 +80,15 @@ def test_a_flag_is_true_or_false_alone(remote, server, door, flag, value):
     _, call = DOORS[door]
     with pytest.raises(ValueError, match=rf"^{flag}: expected True or False, got "):
         call(**{flag: value})
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("dtypes", ["int64", {"n": "flot64"}, {"n": object}], ids=repr)
+@pytest.mark.parametrize("write", [{"if_exists": "append"}, UPSERT], ids=repr)
+def test_types_that_cannot_be_used_are_refused_before_a_request(server, write, dtypes):
+    client = rt.connect(server.url, api_key=KEY, dialect="lancedb", default=False)
+    with pytest.raises((TypeError, ValueError)):
+        client.create_table("t", FRAME, dtypes=dtypes, **write)
     assert server.requests == []
 
 

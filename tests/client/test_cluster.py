@@ -16,6 +16,7 @@ import dask
 import lance
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import rt_frames as rt
@@ -114,6 +115,16 @@ def test_workers_send_their_partitions_in_order_and_one_commit(remote, service, 
     remote.create_table(name, frame(3, 6), if_exists="replace", dtypes={"n": "int32"})
     assert stored(service, name)["n"].to_pylist() == [*range(20_000, 25_000)]
     assert stored(service, name)["n"].type == "int32"
+
+
+def test_workers_clean_names_and_cast(remote, service, name):
+    labelled = frame().rename(columns={"n": "a.b"})
+    options = {"clean_names": True, "dtypes": {"a_b": pl.Int32}}
+    remote.create_table(name, labelled, **options)
+    remote.create_table(name, labelled, if_exists="append", **options)
+    found = stored(service, name)
+    assert found["a_b"].to_pylist() == [*ROWS["n"], *ROWS["n"]]
+    assert found["a_b"].type == "int32"
 
 
 def test_partitions_are_fitted_to_the_table_that_is_there(remote, service, name):

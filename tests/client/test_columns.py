@@ -270,15 +270,12 @@ def test_what_fails_half_way_names_what_was_done_and_the_same_call_finishes(
     place.create(name, BASE.append_column("old", [[1, 2]]))
     after = {"id": "int32", "new": "int8"}
     options = {"add_columns": True, "drop_columns": ["old"]}
-    send = rt.Client._alter
 
-    def fail_to_drop(client, table, plan, since):
-        if plan.dropped:
-            raise kind("made up")
-        return send(client, table, plan, since)
+    def fail_to_drop(*_):
+        raise kind("made up")
 
     with monkeypatch.context() as patch:
-        patch.setattr(rt.Client, "_alter", fail_to_drop)
+        patch.setattr("rt_frames._service.service.Service.drop_columns", fail_to_drop)
         with pytest.raises(kind, match="made up") as refused:
             alter(place, name, after, **options)
     (note,) = refused.value.__notes__

@@ -46,7 +46,7 @@ _INSTEAD = (
 _CHECK_COLUMNS = "check the table's columns before you alter it again"
 
 
-def rewrite(
+def replace_columns(
     service: Service, name: str, schema: pa.Schema | None, plan: AlterationPlan
 ) -> WriteResult:
     """Apply a plan that was made for this schema, in one commit.
