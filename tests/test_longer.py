@@ -117,6 +117,9 @@ def test_F45_an_interrupt_at_any_moment_comes_at_once_and_leaves_nothing_behind(
     assert any(what.endswith("interrupted") for what in counted)
 
 
+# an interrupt while a socket is made leaves it to the garbage collector
+@pytest.mark.filterwarnings("ignore:.*unclosed <socket:ResourceWarning")
+@pytest.mark.filterwarnings("ignore:.*<socket:pytest.PytestUnraisableExceptionWarning")
 @times(8, 100)
 def test_an_interrupt_tells_what_becomes_of_a_write_that_was_sent(count):
     counted = late.run(count, seed=1)

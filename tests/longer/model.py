@@ -344,10 +344,16 @@ def check_columns(frame: Frame, table: Model, *, add_columns: bool = False) -> N
 
 def added_to(table: Model, fields: list[pa.Field]) -> Model:
     lower = {name.lower() for name in table.fields}
+    missing = []
     for field in fields:
+        known = table.fields.get(field.name)
+        # a column that is there with that type counts as added
+        if known is not None and known.type == field.type:
+            continue
         if field.name.lower() in lower:
             raise RefusedError(field.name)
-    return table.with_fields([*table.fields.values(), *fields])
+        missing.append(field)
+    return table.with_fields([*table.fields.values(), *missing])
 
 
 def adding_columns_of(frame: Frame, keys: list[str]) -> Step:
