@@ -27,7 +27,7 @@ import pyarrow as pa
 import requests
 
 import rt_frames as rt
-from rt_frames._frames.keys import KeyCheck
+from rt_frames._frames.upsert_keys import KeyCheck
 from rt_frames.local import LocalService
 from tests.benchmarks._frames import WORDS, alternating, stream_of
 from tests.benchmarks._sinks import sink
