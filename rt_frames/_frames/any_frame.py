@@ -20,10 +20,11 @@ import pyarrow as pa
 from rt_frames._arguments import check_flag, check_optional_flag
 from rt_frames._frames import from_arrow
 from rt_frames._frames.append import match_columns
+from rt_frames._frames.batching import Chunk
 from rt_frames._frames.from_dask import Partition, partitions
 from rt_frames._frames.layout import portable_layout
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import Chunk, OpenOptions, Source
+from rt_frames._frames.source import OpenOptions, Source
 from rt_frames._frames.upsert_keys import check_key_names, check_key_types
 from rt_frames._names import CleanLabels, check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
