@@ -1,5 +1,6 @@
-"""Any frame → a `Source`, opened by the module of its library.
+"""Any frame → a `Source`, opened by the module of its library, or its schema.
 
+`_FORMS`, at the end, has all forms of data, and what can be done with each.
 Libraries are recognised without importing them: while a library is not loaded, no data
 of it can exist.
 """
@@ -13,17 +14,18 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from rt_frames._arguments import check_flag, check_optional_flag
 from rt_frames._frames import from_arrow
 from rt_frames._frames.append import match_columns
+from rt_frames._frames.batching import Chunk
 from rt_frames._frames.from_dask import Partition, partitions
 from rt_frames._frames.layout import portable_layout
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import Chunk, OpenOptions, Source
+from rt_frames._frames.source import OpenOptions, Source
 from rt_frames._frames.upsert_keys import check_key_names, check_key_types, parse_keys
 from rt_frames._names import CleanLabels, check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
@@ -31,7 +33,34 @@ from rt_frames._schema.portable import to_portable
 from rt_frames._text import list_names, one_line, show_value
 from rt_frames.errors import UnsupportedTypeError
 
-_POLARS = ("DataFrame", "LazyFrame", "Schema")
+_TypeReader = Callable[[pa.DataType], pa.DataType | None]
+
+
+class _Form(NamedTuple):
+    """A form of data, and what can be done with it; what cannot is None.
+
+    Parameters
+    ----------
+    fits : callable
+        Whether data has this form. The first form that fits is that of the data.
+    open : callable
+        Opens a `Source`.
+    schema : callable
+        Returns the schema without reading rows.
+    sample : callable
+        Returns a frame with the same columns, without computing it, or None.
+    holds_frames : bool
+        Whether ``open`` opens frames inside.
+    type_reader : callable
+        Returns how the library reads a stored type, if it does not keep all types.
+    """
+
+    fits: Callable[[Any], bool]
+    open: Callable[[Any, OpenOptions, Refusals], Source] | None = None
+    schema: Callable[[Any, OpenOptions, Refusals], pa.Schema | None] | None = None
+    sample: Callable[[Any], Any] = lambda _: None
+    holds_frames: bool = False
+    type_reader: Callable[[], _TypeReader] | None = None
 
 
 def is_a(data: Any, module: str, name: str) -> bool:
@@ -165,7 +194,7 @@ def _arrow_schema(
     data: Any, side: str, options: OpenOptions, *, is_stored: bool
 ) -> pa.Schema:
     refusals = Refusals()
-    schema = _schema_of(_without_partitions(data), side, options, refusals)
+    schema = _schema_of(data, side, options, refusals)
     _check_casts(options.casts, schema.names)
     check_column_names(schema.names)
     casts = options.casts if side == "after" else None
@@ -179,84 +208,41 @@ def _arrow_schema(
     return pa.schema(fields)
 
 
-def type_reader(data: Any) -> Callable[[pa.DataType], pa.DataType | None] | None:
+def type_reader(data: Any) -> _TypeReader | None:
     """Return how data's library reads a stored type, or None if it keeps all types."""
-    if not any(is_a(data, "polars", name) for name in _POLARS):
-        return None
-    from rt_frames._frames.to_polars import read_type
-
-    return read_type
-
-
-def _library(data: Any) -> Any:
-    """Return the module that opens frames of this library, or None."""
-    if is_a(data, "pandas", "DataFrame"):
-        from rt_frames._frames import from_pandas
-
-        return from_pandas
-    if is_a(data, "polars", "DataFrame") or is_a(data, "polars", "LazyFrame"):
-        from rt_frames._frames import from_polars
-
-        return from_polars
-    return None
+    form = _recognise(data)
+    return form.type_reader() if form.type_reader else None
 
 
 def _schema_of(
     data: Any, side: str, options: OpenOptions, refusals: Refusals
 ) -> pa.Schema:
-    if isinstance(data, list | tuple) and data and data[0] is not None:
-        return _schema_of(_without_partitions(data[0]), side, options, refusals)
+    form = _recognise(data)
+    sample = form.sample(data)
+    if sample is not None:
+        return _schema_of(sample, side, options, refusals)
     # the old side may be a frame of another library
     if side == "after":
         _check_index(data, options)
-    library = _library(data)
-    if library:
-        schema: pa.Schema = library.arrow_schema(data, options, refusals)
-        return schema
-    schema = _known_schema(data, side, refusals)
-    return from_arrow.clean_schema(schema, options.clean)
+    schema = form.schema(data, options, refusals) if form.schema else None
+    if schema is None:
+        raise TypeError(f"{side}: {_schema_advice(data, side)}")
+    return schema
 
 
-def _known_schema(data: Any, side: str, refusals: Refusals) -> pa.Schema:
-    if isinstance(data, pa.Schema):
-        return data
-    if isinstance(data, pa.Table | pa.RecordBatch) or is_a(
-        data, "pyarrow.dataset", "Dataset"
-    ):
-        return data.schema
-    if isinstance(data, Mapping) and all(isinstance(name, str) for name in data):
-        fields = []
-        for name, dtype in data.items():
-            with refusals.recording(name):
-                fields.append((name, to_arrow_type(dtype, name)))
-        refusals.check(list(data))
-        return pa.schema(fields)
-    exported = _exported_schema(data)
-    if exported is not None:
-        return exported
+def _schema_advice(data: Any, side: str) -> str:
+    """Return why data has no schema, and what to pass."""
     if isinstance(data, str):
         shown = show_value(data)
         cure = f"for a table pass rt.table({shown})"
         if side == "before":
             cure += f", for the file of a schema pathlib.Path({shown})"
-        raise TypeError(f"{side}: expected a frame or schema, got {shown}; {cure}")
-    raise TypeError(
-        f"{side}: {_name(data)} is neither a frame in memory nor a schema, and reading it might use up its rows; "
+        return f"expected a frame or schema, got {shown}; {cure}"
+    return (
+        f"{_name(data)} is neither a frame in memory nor a schema, and reading it might use up its rows; "
         "pass a frame, a pyarrow.Schema (of a reader, .schema), a polars.Schema, a dict of names and dtypes, or a "
         "RemoteTable"
     )
-
-
-def _exported_schema(data: Any) -> pa.Schema | None:
-    # raised for the data of a single column
-    with contextlib.suppress(pa.ArrowInvalid):
-        if hasattr(data, "__arrow_c_schema__") and not isinstance(
-            data, pa.RecordBatchReader | type
-        ):
-            return pa.schema(data)
-        if hasattr(data, "__arrow_c_array__"):
-            return pa.table(data).schema
-    return None
 
 
 def sent_schema(data: Any) -> pa.Schema:
@@ -264,35 +250,18 @@ def sent_schema(data: Any) -> pa.Schema:
 
     Raise if a column cannot be sent.
     """
-    source = open_source(_without_partitions(data), OpenOptions())
+    source = open_source(_meta(data) if _is_dask(data) else data, OpenOptions())
     source.close()
     return source.schema
 
 
-def _without_partitions(data: Any) -> Any:
-    """Return a Dask frame's empty pandas frame, and other data unchanged."""
-    if is_a(data, "dask.dataframe", "DataFrame"):
-        from dask.dataframe.dispatch import make_meta
-
-        return make_meta(data)  # type: ignore[no-untyped-call]  # dask has no annotations
-    return data
-
-
 def _open(data: Any, options: OpenOptions, refusals: Refusals) -> Source:
-    if is_a(data, "dask.dataframe", "DataFrame"):
-        return _open_iterator(partitions(data), options, refusals)
-    if isinstance(data, Partition):
-        return _open_partition(data, options, refusals)
-    if isinstance(data, Iterator | list | tuple) and not _offers_arrow(data):
-        return _open_iterator(iter(data), options, refusals)
-    _check_index(data, options)
-    if isinstance(data, from_arrow.Readable):
-        return from_arrow.open_readable(data, options.clean)
-    library = _library(data)
-    if library:
-        opened: Source = library.open_frame(data, options, refusals)
-        return opened
-    return _open_arrow(data, options.clean)
+    form = _recognise(data)
+    if not form.holds_frames:
+        _check_index(data, options)
+    if form.open is None:
+        raise TypeError(f"data: {_advice(data)}")
+    return form.open(data, options, refusals)
 
 
 def _check_index(data: Any, options: OpenOptions) -> None:
@@ -300,29 +269,6 @@ def _check_index(data: Any, options: OpenOptions) -> None:
         raise ValueError(
             f"index: only for pandas frames, got {_name(data)}; leave it out"
         )
-
-
-def _open_arrow(data: Any, clean: CleanLabels | None) -> Source:
-    if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
-    if isinstance(data, pa.Table):
-        return from_arrow.open_table(data, clean)
-    if is_a(data, "pyarrow.dataset", "Scanner"):
-        data = data.to_reader()
-    if isinstance(data, pa.RecordBatchReader):
-        return from_arrow.open_reader(data, clean)
-    if is_a(data, "pyarrow.dataset", "Dataset"):
-        return from_arrow.open_dataset(data, clean)
-    if not _offers_arrow(data) or _is_column(data):
-        raise TypeError(f"data: {_advice(data)}")
-    try:
-        if hasattr(data, "__arrow_c_stream__"):
-            return from_arrow.open_reader(pa.RecordBatchReader.from_stream(data), clean)
-        return from_arrow.open_table(pa.table(data), clean)
-    except pa.ArrowInvalid as error:
-        raise UnsupportedTypeError(
-            f"data: Arrow cannot read this {_name(data)} ({one_line(str(error), 200)}); cast the column first"
-        ) from error
 
 
 _READERS = {
@@ -351,6 +297,80 @@ def _advice(data: Any) -> str:
     )
 
 
+def _name(data: Any) -> str:
+    library = type(data).__module__.partition(".")[0]
+    return f"{library}.{type(data).__qualname__}".removeprefix("builtins.")
+
+
+def _is_dask(data: Any) -> bool:
+    return is_a(data, "dask.dataframe", "DataFrame")
+
+
+def _meta(data: Any) -> Any:
+    """Return a Dask frame's empty pandas frame."""
+    from dask.dataframe.dispatch import make_meta
+
+    return make_meta(data)  # type: ignore[no-untyped-call]  # dask has no annotations
+
+
+def _open_dask(data: Any, options: OpenOptions, refusals: Refusals) -> Source:
+    return _open_iterator(partitions(data), options, refusals)
+
+
+def _is_pandas(data: Any) -> bool:
+    return is_a(data, "pandas", "DataFrame")
+
+
+def _open_pandas(data: Any, options: OpenOptions, refusals: Refusals) -> Source:
+    from rt_frames._frames import from_pandas
+
+    return from_pandas.open_frame(data, options, refusals)
+
+
+def _pandas_schema(data: Any, options: OpenOptions, refusals: Refusals) -> pa.Schema:
+    from rt_frames._frames import from_pandas
+
+    return from_pandas.arrow_schema(data, options, refusals)
+
+
+def _is_polars(data: Any) -> bool:
+    return is_a(data, "polars", "DataFrame") or is_a(data, "polars", "LazyFrame")
+
+
+def _open_polars(data: Any, options: OpenOptions, refusals: Refusals) -> Source:
+    from rt_frames._frames import from_polars
+
+    return from_polars.open_frame(data, options, refusals)
+
+
+def _polars_schema(data: Any, options: OpenOptions, refusals: Refusals) -> pa.Schema:
+    from rt_frames._frames import from_polars
+
+    return from_polars.arrow_schema(data, options, refusals)
+
+
+def _polars_types() -> _TypeReader:
+    from rt_frames._frames.to_polars import read_type
+
+    return read_type
+
+
+def _open_table(
+    data: pa.Table | pa.RecordBatch, options: OpenOptions, _: Refusals
+) -> Source:
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    return from_arrow.open_table(data, options.clean)
+
+
+def _own_schema(data: Any, options: OpenOptions, _: Refusals) -> pa.Schema:
+    return from_arrow.clean_schema(data.schema, options.clean)
+
+
+def _clean_schema(data: pa.Schema, options: OpenOptions, _: Refusals) -> pa.Schema:
+    return from_arrow.clean_schema(data, options.clean)
+
+
 def _is_column(data: Any) -> bool:
     if is_a(data, "pandas", "Series") or is_a(data, "polars", "Series"):
         return True
@@ -361,15 +381,48 @@ def _offers_arrow(data: Any) -> bool:
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
-def _name(data: Any) -> str:
-    library = type(data).__module__.partition(".")[0]
-    return f"{library}.{type(data).__qualname__}".removeprefix("builtins.")
+def _open_exported(data: Any, options: OpenOptions, _: Refusals) -> Source:
+    clean = options.clean
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            return from_arrow.open_reader(pa.RecordBatchReader.from_stream(data), clean)
+        return from_arrow.open_table(pa.table(data), clean)
+    except pa.ArrowInvalid as error:
+        raise UnsupportedTypeError(
+            f"data: Arrow cannot read this {_name(data)} ({one_line(str(error), 200)}); cast the column first"
+        ) from error
+
+
+def _exported_schema(data: Any, options: OpenOptions, _: Refusals) -> pa.Schema | None:
+    # raised for the data of a single column
+    with contextlib.suppress(pa.ArrowInvalid):
+        if hasattr(data, "__arrow_c_schema__") and not isinstance(data, type):
+            return from_arrow.clean_schema(pa.schema(data), options.clean)
+        if hasattr(data, "__arrow_c_array__"):
+            return from_arrow.clean_schema(pa.table(data).schema, options.clean)
+    return None
+
+
+def _is_dtypes(data: Any) -> bool:
+    return isinstance(data, Mapping) and all(isinstance(name, str) for name in data)
+
+
+def _dtypes_schema(
+    data: Mapping[str, Any], options: OpenOptions, refusals: Refusals
+) -> pa.Schema:
+    fields = []
+    for name, dtype in data.items():
+        with refusals.recording(name):
+            fields.append((name, to_arrow_type(dtype, name)))
+    refusals.check(list(data))
+    return from_arrow.clean_schema(pa.schema(fields), options.clean)
 
 
 def _open_iterator(
-    items: Iterator[Any], options: OpenOptions, refusals: Refusals
+    data: Iterable[Any], options: OpenOptions, refusals: Refusals
 ) -> Source:
-    """Open an iterator of frames, with the schema of the first one."""
+    """Open a list or iterator of frames, with the schema of the first one."""
+    items = iter(data)
     close = getattr(items, "close", lambda: None)
     with contextlib.ExitStack() as undo:
         undo.callback(close)
@@ -420,3 +473,62 @@ def _open_partition(
             yield chunk._replace(origin=f"partition {data.number}")
 
     return Source(schema, chunks)
+
+
+_FORMS = (
+    _Form(_is_dask, _open_dask, sample=_meta, holds_frames=True),
+    _Form(lambda data: isinstance(data, Partition), _open_partition, holds_frames=True),
+    _Form(_is_pandas, _open_pandas, _pandas_schema),
+    _Form(_is_polars, _open_polars, _polars_schema, type_reader=_polars_types),
+    _Form(
+        lambda data: is_a(data, "polars", "Schema"),
+        schema=_dtypes_schema,
+        type_reader=_polars_types,
+    ),
+    _Form(lambda data: isinstance(data, pa.Schema), schema=_clean_schema),
+    _Form(_is_dtypes, schema=_dtypes_schema),
+    _Form(
+        lambda data: isinstance(data, from_arrow.Readable),
+        lambda data, options, _: from_arrow.open_readable(data, options.clean),
+    ),
+    _Form(
+        lambda data: isinstance(data, pa.Table | pa.RecordBatch),
+        _open_table,
+        _own_schema,
+    ),
+    _Form(
+        lambda data: isinstance(data, pa.RecordBatchReader),
+        lambda data, options, _: from_arrow.open_reader(data, options.clean),
+    ),
+    _Form(
+        lambda data: is_a(data, "pyarrow.dataset", "Scanner"),
+        lambda data, options, _: from_arrow.open_reader(
+            data.to_reader(), options.clean
+        ),
+    ),
+    _Form(
+        lambda data: is_a(data, "pyarrow.dataset", "Dataset"),
+        lambda data, options, _: from_arrow.open_dataset(data, options.clean),
+        _own_schema,
+    ),
+    # one column is no frame, but may have fields
+    _Form(_is_column, schema=_exported_schema),
+    _Form(_offers_arrow, _open_exported, _exported_schema),
+    _Form(
+        lambda data: isinstance(data, list | tuple),
+        _open_iterator,
+        sample=lambda data: data[0] if data else None,
+        holds_frames=True,
+    ),
+    _Form(lambda data: isinstance(data, Iterator), _open_iterator, holds_frames=True),
+)
+# all else may at least export a schema
+_OTHER = _Form(lambda _: True, schema=_exported_schema)
+
+
+def _recognise(data: Any) -> _Form:
+    """Return the form of data."""
+    for form in _FORMS:
+        if form.fits(data):
+            return form
+    return _OTHER

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from rt_frames._frames.source import Chunk, Source, nbytes
+from rt_frames._frames.batching import Chunk, nbytes
+from rt_frames._frames.source import Source
 from rt_frames._names import CleanLabels
 from rt_frames.errors import UnsupportedTypeError
 

@@ -13,8 +13,9 @@ import polars as pl
 import pyarrow as pa
 from pyarrow import types
 
+from rt_frames._frames.batching import Chunk
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import Chunk, OpenOptions, Source
+from rt_frames._frames.source import OpenOptions, Source
 from rt_frames._names import CleanLabels
 from rt_frames._schema.data_type import contains
 from rt_frames._schema.polars_dtype import polars_to_arrow

@@ -10,27 +10,30 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rt_frames._frames.batch_sizes import (
+from rt_frames._frames.batching import (
+    FIRST_BATCHES,
     JOINED_BYTES,
-    JOINED_ROWS,
     MAX_BATCH_BYTES,
     MIN_BATCH_BYTES,
+    SMALL_BATCH_BYTES,
     WORK_BYTES,
+    Slice,
+    cut,
+    join,
+    least_bytes,
+    nbytes,
 )
 from rt_frames._frames.compression import PROBE_BATCHES, Codec, CompressionPolicy
-from rt_frames._frames.source import Slice, Source, nbytes, rows_within
+from rt_frames._frames.source import Source
 from rt_frames._frames.upsert_keys import KeyCheck
 from rt_frames._threads import parallel_map, prefetch
 
 MAX_THREADS = 8
-# small batches that are joined, and the seconds that the first waits for the others
-MAX_PENDING = 2**10
-PENDING_SECONDS = 0.1
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 # bytes and pyarrow.Buffer, in the order in which they are sent
@@ -150,7 +153,7 @@ class IPCStream:
         sink = pa.MockOutputStream()
         convert = self._source.converter() if self._converts else None
         with pa.ipc.new_stream(sink, self._source.schema) as writer:
-            for rows, _ in self._resized():
+            for rows in self._slices():
                 if convert is not None:
                     rows = rows.converted(convert)  # noqa: PLW2901  # the unconverted is released
                 if rows.batch.num_rows or convert is None:
@@ -207,90 +210,55 @@ class IPCStream:
     def _tasks(self) -> Iterator[_Task]:
         # only the first message has the schema
         schema_bytes = 0
-        for rows, as_sent in self._resized():
+        for rows in self._slices():
             codec = self._policy.next_codec()
-            yield _Task(rows, codec, schema_bytes, as_sent and codec is None)
+            is_cheap = codec is None and self._is_as_sent(rows)
+            yield _Task(rows, codec, schema_bytes, is_cheap)
             if not schema_bytes and rows.batch.num_rows:
                 schema_bytes = len(self._source.schema.serialize())
             del rows
 
-    def _joined(self) -> Iterator[Slice]:
-        """Yield the source's slices, and join small ones in quick succession."""
+    def _slices(self) -> Iterator[Slice]:
+        """Yield the rows in slices of the size of a batch."""
         source = self._source
-        pending = list[Slice]()
-        since = time.monotonic()
         convert = source.converter() if self._converts else None
         slices = source.slices() if convert else source.converted_slices()
-        for number, rows in enumerate(slices):
-            is_small = number > 0 and _is_small(rows)
-            if is_small and convert:
-                rows = rows.converted(convert)  # noqa: PLW2901  # the unconverted is released
-            if pending:
-                waited = time.monotonic() - since
-                is_late = not source.replayable and waited > PENDING_SECONDS
-                is_full = len(pending) == MAX_PENDING
-                is_new_version = rows.version != pending[0].version
-                if not is_small or is_late or is_full or is_new_version:
-                    yield _join(pending)
-                    pending.clear()
-            if is_small:
-                if not pending:
-                    since = time.monotonic()
-                pending.append(rows)
-            else:
-                yield rows
-            del rows
-        if pending:
-            yield _join(pending)
+        joined = join(slices, convert, waits=not source.replayable)
+        return cut(joined, self._batch_bytes())
 
-    def _resized(self) -> Iterator[tuple[Slice, bool]]:
-        """Yield slices of the policy's size, and whether each is as sent.
-
-        A short remainder joins the last slice. In a wide table only the first slices,
-        which probe the link, are so small that the fixed cost of each column shows.
-        """
-        source = self._source
+    def _batch_bytes(self) -> Callable[[Slice], int]:
+        """Return what says how many bytes of a slice are the next batch."""
         policy = self._policy
-        probes_left = 0
+        least = least_bytes(len(self._source.schema))
+        batches_before = 0
+        probes = 0
         if policy.adapts and not policy.link_known:
-            probes_left = PROBE_BATCHES
-        for rows in self._joined():
-            as_sent = not self._converts or rows.batch.schema.equals(source.schema)
-            limit = MAX_BATCH_BYTES if as_sent else WORK_BYTES // (self._threads + 2)
-            size = rows.nbytes
+            probes = PROBE_BATCHES
+
+        def next_bytes(rows: Slice) -> int:
+            nonlocal batches_before
+            limit = policy.batch_bytes
+            is_as_sent = self._is_as_sent(rows)
             # rows that are neither converted nor compressed need no slices
-            if as_sent and policy.disabled and not self._max_bytes:
-                size = 0
-            total = rows.batch.num_rows
-            start = 0
-            while True:
-                wanted = min(policy.batch_bytes, limit)
-                if probes_left:
-                    probes_left -= 1
-                else:
-                    wanted = max(wanted, source.least_bytes)
-                length = rows_within(wanted, total, size)
-                if total - start <= 1.5 * length:
-                    break
-                yield rows.slice(start, length), as_sent
-                start += length
-            if start:
-                rows = rows.slice(start)  # noqa: PLW2901  # the whole one is released
-            yield rows, as_sent
-            del rows
+            if is_as_sent and policy.disabled and not self._max_bytes:
+                limit = max(rows.nbytes, limit)
+            if not is_as_sent:
+                limit = min(limit, WORK_BYTES // (self._threads + 2))
+            if batches_before < FIRST_BATCHES:
+                limit = min(limit, SMALL_BATCH_BYTES)
+            # in a wide table, only those that probe the link may be so small that the
+            # fixed cost of each column shows
+            if batches_before >= probes:
+                limit = max(limit, least)
+            batches_before += 1
+            return limit
 
+        return next_bytes
 
-def _is_small(rows: Slice) -> bool:
-    if rows.batch.num_rows > JOINED_ROWS:
-        return False
-    return rows.nbytes <= JOINED_BYTES or nbytes(rows.batch) <= JOINED_BYTES
-
-
-def _join(slices: list[Slice]) -> Slice:
-    if len(slices) == 1:
-        return slices[0]
-    joined = pa.concat_batches([rows.batch for rows in slices])
-    return slices[0]._replace(batch=joined, nbytes=sum(rows.nbytes for rows in slices))
+    def _is_as_sent(self, rows: Slice) -> bool:
+        if not self._converts:
+            return True
+        return bool(rows.batch.schema.equals(self._source.schema))
 
 
 def _count_threads(source: Source) -> int:
@@ -300,7 +268,7 @@ def _count_threads(source: Source) -> int:
     """
     if source.caller_thread_only or source.layout.dictionaries:
         return 1
-    batches = WORK_BYTES // max(MIN_BATCH_BYTES, source.least_bytes)
+    batches = WORK_BYTES // max(MIN_BATCH_BYTES, least_bytes(len(source.schema)))
     return max(1, min(int(pa.cpu_count()), MAX_THREADS, batches - 2))
 
 

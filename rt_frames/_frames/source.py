@@ -1,23 +1,22 @@
 """A `Source`: the data to send, as a schema in portable types and record batches.
 
 Each library's module makes one of its frames. A source has chunks (frames, partitions
-or record batches), which are sliced here to the size of a batch; `ipc.py` slices again
-to the size that suits the link.
+or record batches), which are cut here before they are read; `batching.py` says how.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import pyarrow as pa
 
-from rt_frames._frames.batch_sizes import (
-    COLUMN_BYTES,
+from rt_frames._frames.batching import (
     MAX_BATCH_BYTES,
-    SMALL_BATCH_BYTES,
     TARGET_BATCH_BYTES,
+    Chunk,
+    Slice,
+    cut,
 )
 from rt_frames._frames.convert import Converter
 from rt_frames._frames.layout import Layout
@@ -27,19 +26,6 @@ from rt_frames._names import CleanLabels
 from rt_frames.errors import UnsupportedTypeError
 
 _UNKNOWN = Layout(pa.schema([]))
-
-
-class Chunk(NamedTuple):
-    """Rows that lie in memory.
-
-    ``make_batches(start, length, columns)`` makes batches of a range of rows, with the
-    named columns or (None) all of them.
-    """
-
-    rows: int
-    nbytes: int
-    make_batches: Callable[[int, int, list[str] | None], Iterable[pa.RecordBatch]]
-    origin: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,33 +43,6 @@ class OpenOptions:
     keys: tuple[str, ...] = ()
     table: pa.Schema | None = None
     exact: bool = False
-
-
-class Slice(NamedTuple):
-    """Some rows of a source.
-
-    ``origin`` (an item or partition) and the rows before these in it locate a row in
-    errors. ``version`` is that of the dictionaries of converted rows.
-    """
-
-    batch: pa.RecordBatch
-    origin: str
-    nbytes: int
-    rows_before: int
-    version: int = 0
-
-    def slice(self, start: int, length: int | None = None) -> Slice:
-        """Return ``length`` of the rows, or all from ``start`` on."""
-        rows = self.batch.slice(start, length)
-        size = self.nbytes * rows.num_rows // max(self.batch.num_rows, 1)
-        return self._replace(
-            batch=rows, nbytes=size, rows_before=self.rows_before + start
-        )
-
-    def converted(self, convert: Converter) -> Slice:
-        """Return the rows in the schema to send."""
-        batch = convert(self.batch, self.origin, self.rows_before)
-        return self._replace(batch=batch, version=convert.dictionaries.version)
 
 
 @dataclass(frozen=True)
@@ -137,22 +96,6 @@ class Source:
     layout: Layout = _UNKNOWN
     close: Callable[[], None] = lambda: None
 
-    @property
-    def least_bytes(self) -> int:
-        """The size of a batch from which the fixed cost of columns does not show."""
-        return min(COLUMN_BYTES * len(self.schema), TARGET_BATCH_BYTES)
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield record batches of the schema, at least one, which may be empty."""
-        is_empty = True
-        for rows in self.converted_slices():
-            yield rows.batch
-            is_empty = False
-            del rows
-        # some services refuse a schema without a batch
-        if is_empty:
-            yield self.empty_batch()
-
     def without_rows(self) -> Source:
         """Return a source of the same columns without rows."""
         return replace(
@@ -190,20 +133,9 @@ class Source:
                 yield converted
             del converted
 
-    def slices(self) -> Iterator[Slice]:
-        """Yield the rows as they lie in memory, the first few in smaller slices."""
-        limit = max(SMALL_BATCH_BYTES, self.least_bytes)
-        is_first = True
-        for rows in self._slice(self.chunks()):
-            total = rows.batch.num_rows
-            length = rows_within(limit, total, rows.nbytes) if is_first else total
-            is_first = False
-            if length >= total:
-                yield rows
-            else:
-                for start in range(0, total, length):
-                    yield rows.slice(start, length)
-            del rows
+    def slices(self, columns: list[str] | None = None) -> Iterator[Slice]:
+        """Yield the rows as they lie in memory, with the named columns or all."""
+        return self._slices(self.chunks(), columns)
 
     def check_values(self, refusals: Refusals) -> None:
         """Convert the `value_checked` columns, to fail before anything is sent."""
@@ -225,59 +157,36 @@ class Source:
         keys = list(self.keys)
         check = KeyCheck(keys)
         convert = self.converter(keys)
-        for rows in self._slice(self.chunks(), keys):
+        for rows in self.slices(keys):
             batch = rows.converted(convert).batch
             check.add([batch.column(name) for name in keys])
         check.check()
 
     def _try(self, chunks: list[Chunk], columns: list[str]) -> None:
         convert = self.converter(columns)
-        for rows in self._slice(chunks, columns):
+        for rows in self._slices(chunks, columns):
             rows.converted(convert)
 
-    def _slice(
-        self, chunks: Iterable[Chunk], columns: list[str] | None = None
+    def _slices(
+        self, chunks: Iterable[Chunk], columns: list[str] | None
     ) -> Iterator[Slice]:
-        """Yield the rows of chunks in slices of the size of a batch."""
         rows_before = 0
         last_origin = ""
-        # Arrow's casts take up to twice the memory of their result
-        limit = TARGET_BATCH_BYTES if self.zero_copy else TARGET_BATCH_BYTES // 2
-        for rows, size, make_batches, origin in chunks:
+        for chunk in cut(chunks, self._range_bytes):
+            origin = chunk.origin
             if origin != last_origin:
                 rows_before = 0
                 last_origin = origin
-            step = max(rows, 1)
-            if size > MAX_BATCH_BYTES:
-                step = rows_within(limit, rows, size)
-            for start in range(0, max(rows, 1), step):
-                length = min(step, rows - start)
-                for batch in make_batches(start, length, columns):
-                    batch_size = size * batch.num_rows // max(rows, 1)
-                    yield Slice(batch, origin, batch_size, rows_before)
-                    rows_before += batch.num_rows
-                    del batch
-            del make_batches
+            for batch in chunk.make_batches(chunk.start, chunk.rows, columns):
+                size = chunk.nbytes * batch.num_rows // max(chunk.rows, 1)
+                yield Slice(batch, origin, size, rows_before)
+                rows_before += batch.num_rows
+                del batch
+            del chunk
 
-
-def rows_within(limit: int, rows: int, nbytes: int) -> int:
-    """Return how many rows have about ``limit`` bytes, at least one."""
-    return max(1, rows * limit // max(nbytes, limit))
-
-
-def nbytes(
-    data: pa.RecordBatch | pa.Table | pa.ChunkedArray, exact: bool = True
-) -> int:
-    """Return the bytes that the rows themselves take.
-
-    Of views, older Arrow knows only the size of the buffers. As counting takes long for
-    wide tables, the buffers of small data count in full unless ``exact``.
-    """
-    if not exact:
-        size = int(data.get_total_buffer_size())
-        if size <= TARGET_BATCH_BYTES:
-            return size
-    try:
-        return int(data.nbytes)
-    except pa.ArrowTypeError:
-        return int(data.get_total_buffer_size())
+    def _range_bytes(self, chunk: Chunk) -> int:
+        """Return how many bytes of a chunk are made batches at once."""
+        if chunk.nbytes <= MAX_BATCH_BYTES:
+            return MAX_BATCH_BYTES
+        # Arrow's casts take up to twice the memory of their result
+        return TARGET_BATCH_BYTES if self.zero_copy else TARGET_BATCH_BYTES // 2

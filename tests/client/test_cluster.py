@@ -151,13 +151,13 @@ def test_partitions_are_fitted_to_the_table_that_is_there(remote, service, name)
 
 
 def test_the_parts_of_a_partition_follow_each_other(scripted, hosted):
-    data = frame(make=lambda number: pd.concat([partition(number)] * 100))
+    data = frame(make=lambda number: pd.concat([partition(number)] * 150))
     table = scripted.create_table("t", data, compression=None)
     assert hosted.steps.count("part") > 8
     assert {one[:8] for one in hosted.part_ids} == {
         f"{number:08x}" for number in (1, 3, 5, 7)
     }
-    assert hosted.tables["t"].rows.num_rows == table.rows == 100 * len(ROWS)
+    assert hosted.tables["t"].rows.num_rows == table.rows == 150 * len(ROWS)
     assert hosted.steps.count("complete") == 1
 
 

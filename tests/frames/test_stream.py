@@ -63,6 +63,16 @@ def test_a_large_frame_begins_with_small_batches_and_goes_on_with_larger_ones():
     assert sum(sizes) == values.nbytes / MIB
 
 
+@pytest.mark.parametrize("length", [41, 43, 48])
+@pytest.mark.parametrize("codec", [None, "zstd"])
+def test_no_batch_of_few_rows_is_left_over_between_large_ones(length, codec):
+    column = pa.repeat(pa.scalar("x" * length), 1_200_000)
+    sent = send(pa.table({"t": column}), compression=codec)
+    sizes = [batch.num_rows for batch in sent.read]
+    assert sum(sizes) == len(column)
+    assert min(sizes) > 10_000
+
+
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
 def test_a_batch_that_does_not_shrink_goes_uncompressed(codec):
     noise = pl.DataFrame({"a": np.random.default_rng(0).integers(0, 2**63, 100_000)})
