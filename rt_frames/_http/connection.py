@@ -187,6 +187,7 @@ class UploadConnection(HTTPConnection):
             reader = _DeadlineReader(sock, early, seconds, per_read=per_read)
             response = _HTTPResponse(reader, *args, **options)  # type: ignore[arg-type]  # the subset of a socket that is used
             response.request_truncated = request_truncated
+            response.reader = reader
             return response
 
         self.response_class = response_class  # type: ignore[assignment]  # the only method that http.client calls
@@ -367,19 +368,28 @@ class _HTTPResponse(http.client.HTTPResponse):
     """An HTTPResponse that skips every 1xx and closes connections in doubt."""
 
     request_truncated = False
+    reader: _DeadlineReader
 
     def begin(self) -> None:
-        super().begin()
+        self._begin()
         # http.client itself skips only 100
         while self.status < 200 and self.status != 101:
             self.headers = None  # type: ignore[assignment]  # as before the first head
-            super().begin()
+            self._begin()
         # malformed header lines may repeat the key, and urllib3 would log them
         self.msg.defects.clear()
         self.msg.set_payload("")
         # the service may read the next request as the rest of this body, or may still
         # respond
         self.will_close = self.will_close or self.request_truncated or self.status < 200
+
+    def _begin(self) -> None:
+        super().begin()
+        # http.client takes the end of the connection for the end of the head
+        if self.reader.is_at_end:
+            raise http.client.RemoteDisconnected(
+                "the connection closed within the head of the response"
+            )
 
 
 class _DeadlineReader(io.RawIOBase):
@@ -393,6 +403,7 @@ class _DeadlineReader(io.RawIOBase):
         self._seconds = seconds
         self._per_read = per_read
         self._deadline = time.monotonic() + seconds
+        self.is_at_end = False
         self._raw = sock.makefile("rb", buffering=0)
 
     def makefile(self, *_args: Any, **_options: Any) -> io.BufferedReader:
@@ -414,7 +425,9 @@ class _DeadlineReader(io.RawIOBase):
         if seconds <= 0:
             raise TimeoutError("the response did not arrive in time")
         self._sock.settimeout(seconds)
-        return self._raw.readinto(buffer)  # type: ignore[no-any-return]  # sockets' raw files are untyped
+        size = self._raw.readinto(buffer)
+        self.is_at_end = size == 0
+        return size  # type: ignore[no-any-return]  # sockets' raw files are untyped
 
     def close(self) -> None:
         self._raw.close()

@@ -427,7 +427,10 @@ def _read_response(response: requests.Response, max_bytes: int) -> Response:
 
 def _parse_retry_after(response: Response) -> float | None:
     """Return the seconds that the service asks to wait, or None."""
-    header = response.headers.get("Retry-After", "")
+    header = response.headers.get("Retry-After", "").strip()
+    # urllib3 2.6 takes six hours for anything longer
+    if re.fullmatch(r"\d{1,9}", header):
+        return float(header)
     try:
         return float(urllib3.Retry().parse_retry_after(header))
     except (urllib3.exceptions.InvalidHeader, ValueError, TypeError, OverflowError):

@@ -225,7 +225,11 @@ def _add_rows(
             before=table,
             exhausts_source=purpose.exhausts_source,
         )
-        table = table._replace(version=result.value)
+        version = result.value
+        # of an unknown outcome; what follows is compared with it
+        if version is None:
+            version = service.describe(name).version
+        table = table._replace(version=version)
     explain = explain_append
     if purpose.operation == UPSERT:
         explain = explain_upsert

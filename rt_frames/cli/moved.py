@@ -28,6 +28,13 @@ _WRITE = {
     ".xlsx": "rt.table({table!r}).to_pandas().to_excel({path!r}, index=False)",
     ".arrow": "rt.table({table!r}).scan().sink_ipc({path!r})",
 }
+# other suffixes of these forms
+_SAME = {
+    ".pq": ".parquet",
+    ".jsonl": ".ndjson",
+    ".feather": ".arrow",
+    ".ipc": ".arrow",
+}
 _ALTER = {_OTHER: "rt.table({table!r}).rename({{'old_name': 'new_name'}})"}
 _DELETE = {_OTHER: "rt.table({table!r}).delete({where!r})"}
 _MODULES = {"pl": "polars", "pd": "pandas"}
@@ -56,16 +63,22 @@ def _moved(name: str, summary: str, lines: dict[str, str]) -> click.Command:
         if words and not words[0].startswith("-"):
             table = words[0]
         suffix = _OTHER
-        path = "x.parquet"
-        files = [word for word in words[1:] if PurePath(word).suffix.lower() in lines]
+        # no file of this name is read or replaced by a line that is pasted
+        path = "FILE.parquet"
+        files = [word for word in words[1:] if _form(word) in lines]
         # of several, one would be read and the others forgotten
         if len(files) == 1:
             path = files[0]
-            suffix = PurePath(path).suffix.lower()
+            suffix = _form(path)
         code = lines[suffix].format(table=table, path=path, where=where)
         raise Moved(f"{summary}: {_with_imports(code, url)}")
 
     return command
+
+
+def _form(path: str) -> str:
+    suffix = PurePath(path).suffix.lower()
+    return _SAME.get(suffix, suffix)
 
 
 def _with_imports(code: str, url: str | None) -> str:

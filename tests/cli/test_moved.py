@@ -41,6 +41,14 @@ def test_export_and_create_are_lines_that_write_and_read_a_file(moved, suffix):
     assert stored("copy").equals(FRAME)
 
 
+@pytest.mark.parametrize("suffix", [".pq", ".jsonl", ".feather", ".ipc"])
+def test_other_suffixes_of_a_form_lead_to_its_line(moved, suffix):
+    FRAME.remote.to_table("t")
+    exec(moved("export", "t", f"x{suffix}"))
+    exec(moved("create", "copy", f"x{suffix}"))
+    assert stored("copy").equals(FRAME)
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -53,9 +61,9 @@ def test_export_and_create_are_lines_that_write_and_read_a_file(moved, suffix):
     ],
 )
 def test_other_arguments_lead_to_the_line_for_parquet(moved, words):
-    FRAME.write_parquet("x.parquet")
+    FRAME.write_parquet("FILE.parquet")
     line = moved("create", *words)
-    assert line.endswith("; pl.scan_parquet('x.parquet').pipe(rt.to_table, 't')")
+    assert line.endswith("; pl.scan_parquet('FILE.parquet').pipe(rt.to_table, 't')")
     exec(line)
     exec(moved("export", *words))
     assert stored("t").equals(FRAME)

@@ -68,6 +68,7 @@ class Writer:
 ADVICE = {  # in the order in which they are looked for: what an error says, and what is then done
     "service's timeout, drop table 't' if it is empty, and send again": Writer.wait_drop_and_send,
     "if it is empty, drop it before sending again": Writer.drop_and_send,
+    "drop it, and send again": Writer.drop_and_send,
     "wait for the service's timeout, and check again before sending again": Writer.send_if_unchanged,
     "check the table's rows before sending again": Writer.send_if_unchanged,
     "check before sending again": Writer.send_if_unchanged,

@@ -339,6 +339,36 @@ def test_a_count_that_is_refused_has_a_cure_of_a_count(server, status, cure):
     assert "frame" not in str(raised.value)
 
 
+HEADS = [
+    b"HTTP/1.1 200 OK\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Ty",
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n",
+    b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0",
+]
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_success_whose_head_is_cut_leaves_the_outcome_unknown(server, head):
+    raw(server, "POST", say(head))
+    client = connected(server, retries=2)
+    for call in list(calls(client).values())[1:]:
+        server.requests.clear()
+        with pytest.raises(errors.OutcomeUnknown, match="within the head"):
+            call()
+        assert len(server.posts) == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"), [("100000", 1e5), (" 7 ", 7), ("x", None)]
+)
+def test_the_pause_is_the_one_that_the_service_asks_for(server, header, seconds):
+    server.answering((429, {}, {"Retry-After": header}))
+    client = connected(server, retries=0)
+    with pytest.raises(errors.RateLimited) as raised:
+        client.create_table("t", SMALL)
+    assert raised.value.retry_after == seconds
+
+
 @pytest.mark.parametrize("status", [501, 505, 507, 511])
 def test_a_create_that_certainly_did_nothing_lists_no_tables(server, status):
     server.answering((status, {"error": "no"}))
