@@ -40,7 +40,7 @@ from rt_frames._schema.alterations import (
 )
 from rt_frames._schema.data_type import is_list, iter_fields
 from rt_frames._service import alter
-from rt_frames._service.service import Service
+from rt_frames._service.service import Service, cure_by_scan
 from rt_frames._service.write import IfExists, WriteOptions, write
 from rt_frames._text import count, format_bytes, list_some, show_value
 
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from rt_frames._frames.frame_types import Frame
 
+    Where = str | pl.Expr | list[tuple[str, str, Any]]
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
 
 # seconds; a notebook's display must not hang
@@ -387,7 +388,7 @@ class RemoteTable:
     def _reader(
         self,
         columns: Sequence[str] | None = None,
-        where: str | None = None,
+        where: Where | None = None,
         limit: int | None = None,
         params: Sequence[object] | None = None,
     ) -> pa.RecordBatchReader:
@@ -395,9 +396,17 @@ class RemoteTable:
 
         Dropping the reader closes the connection.
         """
-        content = query(columns, where, limit, params)
+        sql = self._service.as_sql(
+            self.name,
+            where,
+            params,
+            cure_by_scan(self.name),
+            version=self._read_version,
+            since=self._since,
+        )
+        content = query(columns, sql, limit, params)
         self._service.check_moments(
-            self.name, where, params, version=self._read_version, since=self._since
+            self.name, sql, params, version=self._read_version, since=self._since
         )
         content["version"] = self._read_version
         if limit != 0:
@@ -450,12 +459,12 @@ class RemoteTable:
                 ) from None
 
     @hide_traceback
-    @by_keyword(str="where", list="columns", int="limit")
+    @by_keyword(str="where", Expr="where", list="columns", int="limit")
     def to_arrow(
         self,
         *,
         columns: Sequence[str] | None = None,
-        where: str | None = None,
+        where: Where | None = None,
         params: Sequence[object] | None = None,
         limit: int | None = None,
     ) -> pa.Table:
@@ -465,11 +474,19 @@ class RemoteTable:
         ----------
         columns : list of str, optional
             Columns to read, in this order. Defaults to all.
-        where : str, optional
-            A condition in the SQL of the service's engine, such as
+        where : polars.Expr, list of tuples, or str, optional
+            A Polars expression such as ``pl.col("day") >= day``: columns compared with
+            values, ``is_in``, ``is_between``, ``is_null``, ``is_not_null`` and bool
+            columns, joined by ``&``, ``|`` and ``~``. It means what it means in Polars,
+            and each value must be exact in its column's type. Polars itself cuts the
+            nanoseconds of a pandas Timestamp: pass its ``.to_numpy()``. Or the tuples
+            of ``pandas.read_parquet``, such as ``[("day", ">=", day), ("shop", "in",
+            shops)]``, all of which must hold. The table is described first.
+
+            Text is a condition in the SQL of the service's engine, such as
             ``"n > 1 AND s = 'x' AND day < date '2024-03-01'"``. A column name that is
-            not a plain word needs backticks. Never build the condition from input:
-            write ``?`` and pass ``params``.
+            not a plain word needs backticks. Never build the text from input: pass an
+            expression, or write ``?`` and pass ``params``.
         params : list, optional
             A value for each ``?`` of the condition outside quotes: a number, text,
             bytes, bool, date, time, datetime, Decimal or UUID, of Python, NumPy or
@@ -487,7 +504,8 @@ class RemoteTable:
         Raises
         ------
         ValueError
-            If an argument cannot be used, or the service cannot be read from.
+            If an argument cannot be used, a part of an expression is of another kind,
+            or the service cannot be read from.
         TypeError
             If a value in ``params`` is of another type.
         RemoteError
@@ -495,20 +513,21 @@ class RemoteTable:
 
         Examples
         --------
+        >>> import polars as pl
         >>> import rt_frames as rt
         >>> table = rt.table("readings")
-        >>> table.to_arrow(where="at > ?", params=[1], limit=10)["at"].to_pylist()
+        >>> table.to_arrow(where=pl.col("at") > 1, limit=10)["at"].to_pylist()
         [2]
         """
         return self._reader(columns, where, limit, params).read_all()
 
     @hide_traceback
-    @by_keyword(str="where", list="columns", int="limit")
+    @by_keyword(str="where", Expr="where", list="columns", int="limit")
     def to_pandas(
         self,
         *,
         columns: Sequence[str] | None = None,
-        where: str | None = None,
+        where: Where | None = None,
         params: Sequence[object] | None = None,
         limit: int | None = None,
     ) -> pd.DataFrame:
@@ -543,12 +562,12 @@ class RemoteTable:
         return to_pandas(self._reader(columns, where, limit, params).read_all())
 
     @hide_traceback
-    @by_keyword(str="where", list="columns", int="limit")
+    @by_keyword(str="where", Expr="where", list="columns", int="limit")
     def to_polars(
         self,
         *,
         columns: Sequence[str] | None = None,
-        where: str | None = None,
+        where: Where | None = None,
         params: Sequence[object] | None = None,
         limit: int | None = None,
     ) -> pl.DataFrame:
@@ -632,7 +651,7 @@ class RemoteTable:
     @hide_traceback
     @by_keyword(list="params")
     def count(
-        self, where: str | None = None, *, params: Sequence[object] | None = None
+        self, where: Where | None = None, *, params: Sequence[object] | None = None
     ) -> int:
         """Count the rows.
 
@@ -653,8 +672,9 @@ class RemoteTable:
 
         Examples
         --------
+        >>> import polars as pl
         >>> import rt_frames as rt
-        >>> rt.table("readings").count("at > ?", params=[0])
+        >>> rt.table("readings").count(pl.col("at") > 0)
         2
         """
         return self._service.count(
@@ -667,16 +687,18 @@ class RemoteTable:
 
     @hide_traceback
     @by_keyword(list="params")
-    def delete(self, where: str, *, params: Sequence[Any] | None = None) -> int | None:
+    def delete(
+        self, where: Where, *, params: Sequence[Any] | None = None
+    ) -> int | None:
         """Delete the rows that match a condition, in one commit.
 
-        A comparison never matches a null: ``"day <> date '2024-03-01'"`` keeps rows
-        without a day, ``"day IS DISTINCT FROM date '2024-03-01'"`` deletes them.
+        A comparison never matches a null: ``pl.col("day") != day`` keeps rows without
+        a day, ``(pl.col("day") != day) | pl.col("day").is_null()`` deletes them.
 
         Parameters
         ----------
-        where : str
-            A condition, as in `to_arrow`.
+        where : polars.Expr, list of tuples, or str
+            A condition, as in `to_arrow`. An expression must name a column.
         params : list, optional
             Values for the ``?`` of the condition, as in `to_arrow`.
 
@@ -702,7 +724,7 @@ class RemoteTable:
         >>> import polars as pl
         >>> import rt_frames as rt
         >>> table = pl.DataFrame({"n": [1, 2, 3]}).remote.to_table("shrinking")
-        >>> table.delete("n > ?", params=[1])
+        >>> table.delete(pl.col("n") > 1)
         2
         """
         self._check_newest()

@@ -9,6 +9,7 @@ import hmac
 import logging
 import math
 import os
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -42,11 +43,13 @@ from rt_frames._protocol.calls import (
     query,
 )
 from rt_frames._protocol.conditions import (
+    MAX_BYTES,
     UNITS,
     bind_optional,
     bind_where,
     finest_unit,
     names_column,
+    write_condition,
 )
 from rt_frames._protocol.operations import DIALECTS, LIST, Dialect, Operation
 from rt_frames._protocol.responses import (
@@ -68,6 +71,7 @@ from rt_frames._service.outcome import (
     make_error,
     reclassify_exists,
 )
+from rt_frames._text import format_bytes, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -371,6 +375,53 @@ class Service:
         """Query all rows of a version."""
         return self.read(name, {**query(), "version": version})
 
+    def as_sql(
+        self,
+        name: str,
+        where: Any,
+        params: Any,
+        cure: str,
+        *,
+        version: int | None = None,
+        since: int | None = None,
+        needs_column: bool = False,
+    ) -> Any:
+        """Return the SQL of an expression or of tuples; anything else as it is.
+
+        The table is described, as values are sent in the types of its columns.
+        """
+        library = type(where).__module__.partition(".")[0]
+        if library == "pandas" and type(where).__name__ == "Expression":
+            polars = re.sub(r"\bcol\(", "pl.col(", show_value(where))
+            raise ValueError(
+                f"where: pandas' expressions cannot be read; write {polars}"
+            )
+        if library != "polars" and not isinstance(where, list):
+            return where
+        if params is not None:
+            raise ValueError("params: only SQL has a ?; put values into the expression")
+        # Polars is slow to import
+        from rt_frames._frames import expressions
+
+        expression = expressions.as_expression(where)
+        schema = self.describe(name, version=version, since=since).schema
+        if schema is None:
+            raise ValueError(
+                "where: this service does not describe tables, which expressions need; "
+                "pass SQL text"
+            )
+        condition = expressions.parse(
+            expression, schema, cure, needs_column=needs_column
+        )
+        text = write_condition(condition)
+        if len(text.encode()) > MAX_BYTES:
+            raise ValueError(
+                f"where: the condition has {format_bytes(len(text.encode()))}, more than "
+                f"{format_bytes(MAX_BYTES)}; nothing was sent; send it in pieces, or "
+                "upsert by key"
+            )
+        return text
+
     def check_moments(
         self,
         name: str,
@@ -401,7 +452,7 @@ class Service:
     def count(
         self,
         name: str,
-        where: str | None = None,
+        where: Any = None,
         version: int | None = None,
         *,
         params: Sequence[object] | None = None,
@@ -409,6 +460,8 @@ class Service:
         max_timeout: float = math.inf,
     ) -> int:
         """Count rows."""
+        cure = cure_by_scan(name)
+        where = self.as_sql(name, where, params, cure, version=version, since=since)
         condition = bind_optional(where, params)
         self.check_moments(name, where, params, version=version, since=since)
         number: int = self._read(
@@ -556,12 +609,14 @@ class Service:
         )
 
     def delete(
-        self, name: str, where: str, params: Sequence[Any] | None = None
+        self, name: str, where: Any, params: Sequence[Any] | None = None
     ) -> tuple[int | None, int | None]:
         """Delete rows. Return the new version and the number of rows, if reported."""
         advice = (
             "it is safe to repeat the delete, unless somebody added such rows meanwhile"
         )
+        cure = "nothing was deleted; compare columns with values"
+        where = self.as_sql(name, where, params, cure, needs_column=True)
         condition = bind_where(where, params)
         self.check_moments(name, where, params)
         body = json_body({"predicate": condition})
@@ -682,6 +737,11 @@ class Service:
             result = self.send(request)
         milliseconds = 1000 * (time.monotonic() - start)
         log.info("dropped table %s, %.0f ms, %s", name, milliseconds, result.request_id)
+
+
+def cure_by_scan(name: str) -> str:
+    """Return what to do instead of a part of an expression that cannot be sent."""
+    return f'nothing was read; use rt.table("{name}").scan().filter(…)'
 
 
 def fresh_headers(version: int | None = None) -> dict[str, str]:

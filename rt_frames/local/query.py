@@ -12,11 +12,13 @@ import itertools
 import logging
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from rt_frames._text import list_names
+from rt_frames._protocol.conditions import MAX_BYTES
+from rt_frames._text import format_bytes, list_names
 from rt_frames.local import engine
 from rt_frames.local.http_error import HTTPError
 
@@ -25,10 +27,11 @@ log = logging.getLogger("rt_frames")
 MAX_BATCH_ROWS = 2**17
 BATCH_BYTES = 2**22
 BUFFER_BYTES = 2**26
-# characters
-MAX_FILTER = 10**6
-# words and operators; each may nest, and about 350 levels crash Lance
-MAX_TOKENS = 250
+# words and operators that may nest in each other; about 350 levels crash Lance
+MAX_NESTED = 250
+# AND and OR, which Lance reads in quadratic time: 20,000 take five seconds
+MAX_JOINED = 12_000
+_CLOSINGS = {"(": ")", "[": "]", "{": "}", "case": "end"}
 # a quoted text or name, which is one operand
 _QUOTED = re.compile("'[^']*'|`[^`]*`")
 # characters with which Lance may find other quotes than `_QUOTED`
@@ -157,40 +160,85 @@ def check_filter(text: Any) -> str | None:
     """Refuse a filter that would overflow Lance's stack; return it in parentheses."""
     if text is None:
         return None
-    if not isinstance(text, str) or len(text) > MAX_FILTER:
+    if not isinstance(text, str) or len(text.encode(errors="replace")) > MAX_BYTES:
         raise HTTPError(
             400,
-            f"the filter is not a string of at most {MAX_FILTER:,} characters; send a condition such as "
+            f"the filter is not a string of at most {format_bytes(MAX_BYTES)}; send a condition such as "
             "\"n > 1 AND s = 'x'\"",
         )
     bare = _QUOTED.sub(" ", text)
     _check_end(text, bare)
-    if _UNCLEAR.search(bare):
-        bare = text
-    tokens = _count_tokens(bare)
-    if tokens > MAX_TOKENS:
+    is_clear = not _UNCLEAR.search(bare)
+    nested = _count_nested(bare) if is_clear else len(_words(text))
+    if nested > MAX_NESTED:
         raise HTTPError(
             400,
-            f"the filter has {tokens} words and operators, more than {MAX_TOKENS}; shorten it, "
+            f"the filter nests {nested} words and operators, more than {MAX_NESTED}; shorten it, "
             "for example with column IN (1, 2, 3)",
+        )
+    joined = len(re.findall(r"\b(?:and|or)\b", bare, re.IGNORECASE))
+    if joined > MAX_JOINED:
+        raise HTTPError(
+            400,
+            f"the filter has {joined:,} AND and OR, more than {MAX_JOINED:,}; send it in pieces, or "
+            "write column IN (1, 2, 3)",
         )
     # without parentheses, Lance ignores anything after a complete condition
     return f"({text})"
 
 
-def _count_tokens(text: str) -> int:
-    """Count words and operators; numbers in digits alone do not nest."""
-    words = []
-    operators = 0
-    for char in text:
-        if char.isalnum() or char == "_":
-            words.append(char)
-            continue
-        words.append(" ")
-        if char not in " \t\r\n,.'":
-            operators += 1
-    named = [word for word in "".join(words).split() if not word.isdigit()]
-    return len(named) + operators
+def _words(text: str) -> list[str]:
+    """Return words and operators; numbers in digits alone do not nest."""
+    found = re.findall(r"\w+|->|[^\w\s.']", text)
+    return [word.lower() for word in found if not word.isdecimal()]
+
+
+@dataclass
+class _Level:
+    """What is between one parenthesis, bracket or CASE and its end."""
+
+    closing: str = ""
+    # words since the last AND, OR or comma
+    here: int = 0
+    # those in whose operand the engine may read a following AND
+    kept: int = 0
+    open_betweens: int = 0
+
+
+def _count_nested(text: str) -> int:
+    """Count the words and operators that may nest in each other, at most.
+
+    Operands of AND, OR and commas do not nest in each other. Those inside parentheses
+    nest in what is before them.
+    """
+    levels = [_Level()]
+    most = 0
+    for word in _words(text):
+        level = levels[-1]
+        if word == "and" and level.open_betweens:
+            level.open_betweens -= 1
+            level.here += 1
+        elif word in ("and", "or", ","):
+            level.here = level.kept
+        elif word in _CLOSINGS.values() and word != "end":
+            _close(levels, word)
+        elif word == "end" and level.closing == "end":
+            levels.pop()
+        else:
+            level.here += 1
+            level.kept += word in ("interval", "->")
+            level.open_betweens += word == "between"
+        if word in _CLOSINGS:
+            levels.append(_Level(_CLOSINGS[word]))
+        most = max(most, sum(one.here for one in levels))
+    return most
+
+
+def _close(levels: list[_Level], closing: str) -> None:
+    """Leave the innermost pair of brackets, and the CASEs without END inside."""
+    if closing in [level.closing for level in levels]:
+        while levels.pop().closing != closing:
+            pass
 
 
 def _check_end(text: str, bare: str) -> None:

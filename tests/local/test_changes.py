@@ -112,7 +112,7 @@ def test_a_condition_that_the_engine_would_misread_is_refused(
         ({"predicate": "n"}, "boolean"),
         ({"predicate": "1 / 0 = n"}, "Divide by zero"),
         ({"predicate": "n = "}, "invalid filter: sql parser error"),
-        ({"predicate": "n = 1 OR " * 300 + "n = 1"}, "250"),
+        ({"predicate": "NOT " * 300 + "n = 1"}, "250"),
         ({"predicate": "n = 1", "limit": 1}, "'limit'"),
     ],
 )

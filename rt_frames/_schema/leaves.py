@@ -1,0 +1,73 @@
+"""Conditions on rows as plain data, each value in its column's stored type.
+
+`_frames/expressions.py` makes them of expressions and `_protocol/conditions.py` writes
+them as SQL; neither may import the other, and both may import this file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Constant:
+    """True, false, or null for every row."""
+
+    value: bool | None
+
+
+@dataclass(frozen=True)
+class IsNull:
+    """Whether a column is null."""
+
+    column: str
+
+
+@dataclass(frozen=True)
+class Compare:
+    """A column, one of ``== != < <= > >=``, and a value. Null for a null.
+
+    Dates, times, moments and durations are whole numbers in the unit of the type. NaN
+    equals itself and is above all numbers.
+    """
+
+    column: str
+    type: pa.DataType
+    operator: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class IsIn:
+    """Whether a column is one of some values. Null for a null."""
+
+    column: str
+    type: pa.DataType
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    """The opposite; of null, null."""
+
+    part: Condition
+
+
+@dataclass(frozen=True)
+class And:
+    """Whether all parts hold."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Or:
+    """Whether one of the parts holds."""
+
+    parts: tuple[Condition, ...]
+
+
+Condition = Constant | IsNull | Compare | IsIn | Not | And | Or

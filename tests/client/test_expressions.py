@@ -1,0 +1,429 @@
+"""Conditions as expressions: the rows are those that Polars finds in memory."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import operator
+import random
+import struct
+from decimal import Decimal
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import rt_frames as rt
+from tests.support.faults import connected
+
+UTC = dt.UTC
+EPOCH = dt.datetime(1970, 1, 1)
+NAN_BELOW = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0000))[0]
+NAN = float("nan")
+INF = float("inf")
+STEPS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
+UNITS = ("s", "ms", "us", "ns")
+TEXT = ["", "a", "A", "it's", "ä", "z`?", "\U0001f600", "\uffff", "a ", 'q"']
+BYTES = [b"", b"\0", b"a", b"a\0", b"'\xff", b"\xff"]
+
+
+def whole(bits, *, signed):
+    lowest = -(2 ** (bits - 1)) if signed else 0
+    highest = lowest + 2**bits - 1
+    values = [lowest, lowest + 1, 0, 1, 2, 3, highest - 1, highest]
+    kind = f"{'Int' if signed else 'UInt'}{bits}"
+    return pa.type_for_alias(kind.lower()), values, getattr(pl, kind)
+
+
+def moments(unit, zone):
+    second = 10**9 // STEPS[unit]
+    first, last = -62_135_510_400 * second, 253_402_210_799 * second
+    if unit == "ns":
+        first, last = -(2**63) + 10**14, 2**63 - 10**14
+    values = [first, -1, 0, 1, 1_700_000_000 * second, last]
+    kind = pl.Datetime("ms" if unit == "s" else unit, zone)
+    scale = 1000 if unit == "s" else 1
+    return pa.timestamp(unit, zone), values, kind, scale
+
+
+def counted(arrow, values, dtype, scale=1):
+    """Numbers that are stored as they are, and the literals of dtype."""
+    storage = pa.int32() if arrow.bit_width == 32 else pa.int64()
+    column = pa.array([*values, None], storage).cast(arrow)
+    literals = [pl.Series([value * scale]).cast(dtype) for value in values]
+    return column, [pl.select(one).to_series() for one in literals]
+
+
+def plain(arrow, values, dtype=None):
+    column = pa.array([*values, None], arrow)
+    return column, [pl.Series([value], dtype=dtype) for value in values]
+
+
+FLOATS = [-INF, -1.5, -0.0, 0.0, 0.5, 1.5, INF, NAN, NAN_BELOW]
+F16 = [-65504.0, 65504.0, 2.0**-24]
+F32 = [3.4028234663852886e38, 2.0**-149, 0.10000000149011612]
+F64 = [1.7976931348623157e308, 5e-324, 0.1, 2.0**53]
+KINDS = {
+    "bool": plain(pa.bool_(), [True, False]),
+    **{
+        f"{bits} {signed}": plain(*whole(bits, signed=signed))
+        for bits in (8, 16, 32, 64)
+        for signed in (True, False)
+    },
+    "float32": plain(pa.float32(), [*FLOATS, *F32], pl.Float32),
+    "float64": plain(pa.float64(), [*FLOATS, *F64], pl.Float64),
+    "decimal": plain(
+        pa.decimal128(38, 5),
+        [Decimal(0), Decimal("-1.5"), Decimal("9" * 33)],
+        pl.Decimal(38, 5),
+    ),
+    "small decimal": plain(
+        pa.decimal128(4, 4), [Decimal("0.9999"), Decimal("-0.1")], pl.Decimal(4, 4)
+    ),
+    "text": plain(pa.string(), TEXT),
+    "large text": plain(pa.large_string(), TEXT),
+    "category": plain(pa.dictionary(pa.int32(), pa.string()), TEXT),
+    "binary": plain(pa.binary(), BYTES),
+    "large binary": plain(pa.large_binary(), BYTES),
+    "fixed binary": plain(pa.binary(3), [b"abc", b"\0\0\0", b"\xff'`"]),
+    "UUID": plain(pa.uuid(), [b"\0" * 16, b"a" * 16, b"\xff" * 16]),
+    "date32": counted(pa.date32(), [-719162, -1, 0, 1, 2932896], pl.Date),
+    **{
+        f"time {unit}": counted(
+            pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit),
+            [0, 1, 86_400 * 10**9 // STEPS[unit] - 1],
+            pl.Time,
+            STEPS[unit],
+        )
+        for unit in UNITS
+    },
+    **{
+        f"duration {unit}": counted(
+            pa.duration(unit),
+            [-(10**12), -1, 0, 1, 10**12],
+            pl.Duration("ms" if unit == "s" else unit),
+            1000 if unit == "s" else 1,
+        )
+        for unit in UNITS
+    },
+    **{
+        f"moment {unit} {zone}": counted(*moments(unit, zone))
+        for unit in UNITS
+        for zone in (None, "UTC", "America/New_York")
+    },
+}
+HAS_HALF = hasattr(pl, "Float16")
+if HAS_HALF:
+    KINDS["float16"] = plain(pa.float16(), [*FLOATS, *F16], pl.Float16)
+TABLE_ROWS = 60
+
+
+def draw_table(r):
+    """Draw columns of all types, with nulls, and a number for each row."""
+    columns = {"id": pa.array(range(TABLE_ROWS))}
+    for name, (values, _) in KINDS.items():
+        places = [r.randrange(len(values)) for _ in range(TABLE_ROWS)]
+        columns[name] = values.take(pa.array(places))
+    return pa.table(columns)
+
+
+COMPARISONS = (
+    operator.eq,
+    operator.ne,
+    operator.lt,
+    operator.le,
+    operator.gt,
+    operator.ge,
+)
+
+
+def draw_leaf(r):
+    name = r.choice([*KINDS])
+    column = pl.col(name)
+    literals = KINDS[name][1]
+
+    def value():
+        one = r.choice(literals)
+        is_cut = getattr(one.dtype, "time_unit", "") == "ns" or one.dtype == pl.Time
+        if is_cut or r.random() < 0.5:
+            return pl.lit(one)
+        return pl.lit(one[0], dtype=one.dtype)
+
+    kind = r.randrange(10)
+    if name == "bool" and kind < 3:
+        return column
+    if kind < 4:
+        compare = r.choice(COMPARISONS[:2] if name == "category" else COMPARISONS)
+        found = compare(column, value())
+        if r.random() < 0.2:
+            found = compare(value(), column)
+        return found
+    if kind < 7:
+        some = r.choices(literals, k=r.randrange(1, 5))
+        series = pl.concat(some)
+        if r.random() < 0.3:
+            series = pl.concat([series, pl.Series([None], dtype=series.dtype)])
+        if r.random() < 0.2:
+            series = series.clear()
+        return column.is_in(series)
+    if kind == 7 and name != "category":
+        closed = r.choice(["both", "left", "right", "none"])
+        return column.is_between(value(), value(), closed)
+    return column.is_null() if r.random() < 0.5 else column.is_not_null()
+
+
+def draw(r, depth=0):
+    choice = r.random()
+    if depth > 4 or choice < 0.35:
+        return draw_leaf(r)
+    if choice < 0.38:
+        return pl.lit(r.choice([True, False, None]), dtype=pl.Boolean)
+    if choice < 0.55:
+        return ~draw(r, depth + 1)
+    join = r.choice([operator.and_, operator.or_])
+    parts = [draw(r, depth + 1) for _ in range(r.randrange(2, 4))]
+    return functools.reduce(join, parts)
+
+
+def is_exact(expression):
+    """Whether Polars can build this NaN's node again, which 1.34 cannot."""
+    return pl.lit(NAN).meta.eq(pl.lit(NAN)) or "NaN" not in str(expression)
+
+
+@pytest.mark.parametrize("number", [500, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.filterwarnings("ignore")
+def test_the_rows_are_those_that_polars_finds(tmp_path, number):
+    seed = 7 if number == 500 else random.randrange(2**32)
+    print("seed", seed)  # noqa: T201  # to draw the same again
+    with rt.connect(tmp_path / "tables", default=False) as client:
+        for round_ in range(0, number, 250):
+            r = random.Random(f"{seed}/{round_}")
+            check_round(client, r, min(250, number))
+
+
+def check_round(client, r, number):
+    rows = draw_table(r)
+    table = client.create_table("t", rows, if_exists="replace")
+    frame = table.to_polars()
+    first = table.version
+    for _ in range(number):
+        expression = draw(r)
+        if not expression.meta.root_names() or not is_exact(expression):
+            continue
+        wanted = frame.filter(expression)["id"].to_list()
+        found = table.to_arrow(columns=["id"], where=expression)
+        assert found["id"].to_pylist() == wanted, str(expression)
+        assert table.count(expression) == len(wanted), str(expression)
+        if r.random() < 0.1:
+            assert table.delete(expression) == len(wanted), str(expression)
+            left = table.to_arrow(columns=["id"])["id"].to_pylist()
+            assert sorted({*range(TABLE_ROWS)} - {*wanted}) == left
+            client.table("t", version=first).restore()
+            table = client.table("t")
+
+
+ROWS = pa.table(
+    {
+        "n": pa.array([1, 2, None], pa.int64()),
+        "i8": pa.array([1, 2, None], pa.int8()),
+        "u8": pa.array([1, 2, None], pa.uint8()),
+        "f4": pa.array([0.5, 0.25, None], pa.float32()),
+        "x": pa.array([0.5, NAN, None]),
+        "s": pa.array(["a", "b", None]),
+        "t": pa.array(["a", "c", None]),
+        "c": pa.array(["a", "b", None]).dictionary_encode(),
+        "d": pa.array([dt.date(2024, 1, 1), dt.date(2024, 1, 2), None]),
+        "at": pa.array([EPOCH, dt.datetime(2024, 1, 1), None], pa.timestamp("s")),
+        "ns": pa.array([EPOCH, dt.datetime(2024, 1, 1), None], pa.timestamp("ns")),
+        "utc": pa.array([EPOCH, EPOCH, None], pa.timestamp("us", "UTC")),
+        "price": pa.array([Decimal("1.50"), None, None], pa.decimal128(5, 2)),
+        "big": pa.array([Decimal("1.50"), None, None], pa.decimal256(60, 2)),
+        "list": pa.array([[1], [2], None]),
+    }
+)
+
+
+@pytest.fixture
+def table(place, name):
+    return place.create(name, ROWS)
+
+
+n, s, d, at = pl.col("n"), pl.col("s"), pl.col("d"), pl.col("at")
+OTHERS = [
+    (n.cast(pl.Int32) > 1, "cannot be sent"),
+    (pl.col("i8").cast(pl.Int64) > 3, "cannot be sent"),
+    (n + 1 > 1, "cannot be sent"),
+    (n > pl.lit(3) - 7, "cannot be sent"),
+    (s.str.contains("a"), "cannot be sent"),
+    (s.str.len_chars() > 0, "cannot be sent"),
+    (pl.col("list").list.len() > 0, "cannot be sent"),
+    (pl.col("list") == [1], "cannot be"),
+    (n.sum() > 1, "cannot be sent"),
+    (n > n.mean(), "cannot be sent"),
+    (n.sum().over("s") > 1, "cannot be sent"),
+    (n.shift() == 1, "cannot be sent"),
+    (n.is_nan(), "cannot be sent"),
+    (n == pl.lit(None), "is_null"),
+    (n == pl.lit(None, dtype=pl.Int64), "is_null"),
+    (n.eq_missing(1), "cannot be sent"),
+    (n.ne_missing(None), "cannot be sent"),
+    (n.is_in([1], nulls_equal=True), "cannot be sent"),
+    (n.is_in([1, None], nulls_equal=True), "cannot be sent"),
+    (s == pl.col("t"), "pl.lit"),
+    (n.is_between("n", "i8"), "pl.lit"),
+    (n.alias("m") == 1, "cannot be sent"),
+    (pl.len() == 3, "cannot be sent"),
+    (pl.int_range(3) == 1, "cannot be sent"),
+    (pl.nth(0) == 1, "cannot be sent"),
+    (pl.all() == 1, "cannot be sent"),
+    (pl.col("n", "i8") == 1, "cannot be sent"),
+    (pl.col("^n$") == 1, "cannot be sent"),
+    (pl.any_horizontal(n == 1, s == "a"), "cannot be sent"),
+    (pl.when(n == 1).then(True).otherwise(False), "cannot be sent"),
+    ((n == 1) ^ (s == "a"), "cannot be sent"),
+    ((n == 1) == (s == "a"), "cannot be sent"),
+    (pl.lit(1) == pl.lit(1), "cannot be sent"),
+    (pl.Series([True, False, True]), "expected"),
+    ((n == 1).fill_null(value=True), "cannot be sent"),
+    ((n == 1).any(), "cannot be sent"),
+    (n.first() == 1, "cannot be sent"),
+    (n.reverse() == 1, "cannot be sent"),
+    (s.reverse().is_in(["a"]), "cannot be sent"),
+    (n == pl.Series([1, 2, 3]), "cannot be sent"),
+    (n, "not bool"),
+    (pl.col("m") == 1, "no column 'm'; "),
+    (s == 1, "pass text"),
+    (n == "a", "pass a number"),
+    (pl.col("i8") == 300, "out of range"),
+    (pl.col("i8").is_in([1, 300]), "out of range"),
+    (pl.col("u8") > -1, "out of range"),
+    (n == 1.5, "whole number"),
+    (pl.col("f4") == 0.1, "Float32"),
+    (pl.col("x") == 2**53 + 1, "exact"),
+    (d == dt.datetime(2024, 1, 1), "pass a date"),
+    (at == dt.date(2024, 1, 1), "pass a datetime"),
+    (at == dt.datetime(1970, 1, 1, microsecond=5), "finer"),
+    (at == dt.datetime(1970, 1, 1, tzinfo=UTC), "without zone"),
+    (pl.col("utc") == dt.datetime(1970, 1, 1), "zone, UTC"),
+    (pl.col("price") == Decimal("1.505"), "2 decimal places"),
+    (pl.col("price") == 10_000, "out of range"),
+    (pl.col("c") < "b", "no order"),
+    (pl.col("big") == Decimal("1.5"), "cannot be compared"),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_any_other_expression_is_refused_and_no_row_goes(place, table):
+    for other, words in OTHERS:
+        beside = [other]
+        if isinstance(other, pl.Expr):
+            beside = [other, (n == 1) & other, other | (n == 1), ~other]
+        for one in beside:
+            for call in (table.delete, table.count, lambda e: table.to_arrow(where=e)):
+                with pytest.raises(ValueError, match=f"^where: .*{words}"):
+                    call(one)
+    assert place.read(table.name).num_rows == 3
+    assert place.open(table.name).version == 1
+
+
+def test_a_delete_needs_a_column_and_a_read_does_not(place, table):
+    for constant in (pl.lit(True), ~pl.lit(False), pl.lit(True) & True):
+        with pytest.raises(ValueError, match=r"names no column.*nothing was deleted"):
+            table.delete(constant)
+        assert table.count(constant) == 3
+    assert place.read(table.name).num_rows == 3
+
+
+TUPLES = [
+    ([("n", "==", 1)], [1]),
+    ([("n", "=", 2)], [2]),
+    ([("n", "!=", 1)], [2]),
+    ([("n", "<", 2)], [1]),
+    ([("n", "<=", 2)], [1, 2]),
+    ([("n", ">", 1)], [2]),
+    ([("n", ">=", 1), ("s", "in", ["a", "z"])], [1]),
+    ([("n", "not in", {1})], [2]),
+    ([("s", "==", "b")], [2]),
+    ([("n", "in", [])], []),
+    ([("n", "not in", ())], [1, 2]),
+    ([("at", ">", dt.datetime(2000, 1, 1))], [2]),
+]
+
+
+@pytest.mark.parametrize(("filters", "found"), TUPLES)
+def test_tuples_are_those_of_pandas(table, filters, found):
+    assert table.to_arrow(where=filters)["n"].to_pylist() == found
+    assert table.to_polars(columns=["n"], where=filters)["n"].to_list() == found
+    assert table.to_pandas(where=filters)["n"].tolist() == found
+    assert table.count(filters) == len(found)
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        [],
+        ["n > 1"],
+        [n > 1],
+        [("n", ">")],
+        [("n", "like", 1)],
+        [("n", "in", "ab")],
+        [("n", "==", [1])],
+        [("n", "==", None)],
+        [[("n", "==", 1)]],
+        [("ns", "==", pd.Timestamp(1))],
+        [("ns", "in", [pd.Timestamp(1)])],
+    ],
+)
+def test_other_lists_are_refused(table, filters):
+    for call in (table.count, table.delete):
+        with pytest.raises(ValueError, match=r"^where: "):
+            call(filters)
+    assert table.count() == 3
+
+
+def test_the_usual_deletes(place, table):
+    far = dt.datetime(9999, 12, 31)
+    assert table.count(pl.col("ns") < far) == 2
+    assert table.count(pl.col("ns") >= far) == 0
+    assert table.count(~pl.col("ns").is_in([far])) == 2
+    assert table.count(~n.is_in([1, None])) == 1
+    assert table.count(~n.is_in([1]) | ~n.is_in([2])) == 2
+    assert table.count(pl.col("x") > 1) == 1
+    assert table.delete(n.is_in(pl.Series("days", [2, 7]))) == 1
+    assert place.read(table.name)["n"].to_pylist() == [1, None]
+
+
+def test_a_column_of_any_name_and_any_text_is_found(place, name):
+    odd = 'it\'s; "?" -- (x'
+    texts = ["'", "''", "?", "' OR true --", '"', ";", "\\", "$$", "`", "(", None]
+    table = place.create(name, pa.table({odd: texts, "id": range(len(texts))}))
+    for number, text in enumerate(texts[:-1]):
+        found = table.to_arrow(where=pl.col(odd) == text)
+        assert found["id"].to_pylist() == [number]
+    assert table.delete(pl.col(odd).is_in(texts)) == len(texts) - 1
+
+
+def test_hundreds_of_parts_and_thousands_of_values_fit(table):
+    many = functools.reduce(operator.or_, [n == number for number in range(2, 302)])
+    assert table.count(many) == 1
+    assert table.count(~many) == 1
+    moments_ = [dt.datetime(2024, 1, 1) + dt.timedelta(days=i) for i in range(5000)]
+    days = pl.Series(moments_, dtype=pl.Datetime("ms"))
+    assert table.count(at.is_in(days)) == 1
+    with pytest.raises(ValueError, match=r"^where: the condition has .* upsert by key"):
+        table.count(s.is_in([str(number) * 10 for number in range(50_000)]))
+    deep = functools.reduce(lambda e, i: (e & (n == i)) | (n > i), range(99), n > 1)
+    with pytest.raises(ValueError, match=r"^where: .*nested more than 40"):
+        table.count(deep)
+
+
+def test_what_expressions_need_is_said(server, table):
+    with pytest.raises(ValueError, match=r"pandas.*pl\.col\('n'\) > 1"):
+        table.count(pd.col("n") > 1)
+    with pytest.raises(ValueError, match=r"^params: "):
+        table.count(n > 1, params=[1])
+    bare = connected(server, dialect="documented").table("t")
+    with pytest.raises(ValueError, match=r"^where: this service does not describe"):
+        bare.delete(n > 1)
+    assert server.requests == []
