@@ -419,8 +419,10 @@ def test_hundreds_of_parts_and_thousands_of_values_fit(table):
 
 
 def test_what_expressions_need_is_said(server, table):
-    with pytest.raises(ValueError, match=r"pandas.*pl\.col\('n'\) > 1"):
-        table.count(pd.col("n") > 1)
+    # since pandas 3
+    if hasattr(pd, "col"):
+        with pytest.raises(ValueError, match=r"pandas.*pl\.col\('n'\) > 1"):
+            table.count(pd.col("n") > 1)
     with pytest.raises(ValueError, match=r"^params: "):
         table.count(n > 1, params=[1])
     bare = connected(server, dialect="documented").table("t")
