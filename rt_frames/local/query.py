@@ -173,7 +173,7 @@ def check_filter(text: Any) -> str | None:
     if nested > MAX_NESTED:
         raise HTTPError(
             400,
-            f"the filter nests {nested} words and operators, more than {MAX_NESTED}; shorten it, "
+            f"the filter nests more than {MAX_NESTED} words and operators; shorten it, "
             "for example with column IN (1, 2, 3)",
         )
     joined = len(re.findall(r"\b(?:and|or)\b", bare, re.IGNORECASE))
@@ -206,7 +206,7 @@ class _Level:
 
 
 def _count_nested(text: str) -> int:
-    """Count the words and operators that may nest in each other, at most.
+    """Count the words and operators that may nest in each other, up to the limit.
 
     Operands of AND, OR and commas do not nest in each other. Those inside parentheses
     nest in what is before them.
@@ -231,6 +231,9 @@ def _count_nested(text: str) -> int:
         if word in _CLOSINGS:
             levels.append(_Level(_CLOSINGS[word]))
         most = max(most, sum(one.here for one in levels))
+        # deeper levels would take quadratic time
+        if most > MAX_NESTED:
+            break
     return most
 
 
