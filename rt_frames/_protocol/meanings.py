@@ -80,6 +80,7 @@ class Meaning(NamedTuple):
     can: str = ""
 
 
+_UNCONFIRMED = "partly sent|all sent|early"
 _CHECK_NETWORK = "check the URL and the network, then try again"
 _CHECK_PROXY = (
     "check HTTPS_PROXY or ALL_PROXY, or name the host in NO_PROXY to use no proxy"
@@ -143,22 +144,18 @@ MEANINGS = (
     Meaning("certificate", "any", errors.TLSError, "no", "never", _CERTIFICATE),
     # no response, or one that confirms nothing
     Meaning(
-        "partly sent|all sent|early",
+        _UNCONFIRMED,
         "read",
         errors.TransportError,
         "no",
         "again",
         _TRY_AGAIN,
     ),
-    Meaning(
-        "partly sent|all sent|early", "begin", errors.UploadInterrupted, "no", "again"
-    ),
-    Meaning(
-        "partly sent|all sent|early", "part", errors.UploadInterrupted, "no", "anew"
-    ),
+    Meaning(_UNCONFIRMED, "begin", errors.UploadInterrupted, "no", "again"),
+    Meaning(_UNCONFIRMED, "part", errors.UploadInterrupted, "no", "anew"),
     Meaning("partly sent", "rows", errors.UploadInterrupted, "maybe", "never"),
     Meaning(
-        "partly sent|all sent|early",
+        _UNCONFIRMED,
         "change:drop",
         _Unknown,
         "maybe",
@@ -166,16 +163,14 @@ MEANINGS = (
         _CHECK_LIST,
     ),
     Meaning(
-        "partly sent|all sent|early",
+        _UNCONFIRMED,
         "change",
         _Unknown,
         "maybe",
         "never",
         _CHECK_COLUMNS,
     ),
-    Meaning(
-        "partly sent|all sent|early", "any", _Unknown, "maybe", "never", _CHECK_TABLE
-    ),
+    Meaning(_UNCONFIRMED, "any", _Unknown, "maybe", "never", _CHECK_TABLE),
     Meaning("unreadable", "any", _Response, "no", "again", "check the URL"),
     # the service refused, and did nothing
     Meaning("3xx", "any", errors.RedirectError, "no", "never", _NEW_URL),
