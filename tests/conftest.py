@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import importlib.metadata
 import os
+import signal
 import zipfile
 from pathlib import Path
 
@@ -73,6 +74,14 @@ def _no_settings_of_this_machine(monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     yield
     rt.disconnect()
+
+
+@pytest.fixture(autouse=True)
+def _interrupts_as_before():
+    """Undo what the shell does at its end, where the process usually ends too."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, handler)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import signal
 import subprocess
 
 import pytest
@@ -16,7 +15,6 @@ def run(monkeypatch):
 
     def run(*args: object, **environment: str) -> subprocess.CompletedProcess[str]:
         words = list(map(str, args))
-        interrupts = signal.getsignal(signal.SIGINT)
         out = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
         err = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
         with monkeypatch.context() as patch, contextlib.ExitStack() as stack:
@@ -26,8 +24,6 @@ def run(monkeypatch):
             stack.enter_context(contextlib.redirect_stderr(err))
             ended = stack.enter_context(pytest.raises(SystemExit))
             main(words)
-        # a command is the last thing that its process does
-        signal.signal(signal.SIGINT, interrupts)
         shown = [stream.buffer.getvalue().decode() for stream in (out, err)]
         return subprocess.CompletedProcess(words, ended.value.code, *shown)
 
