@@ -14,7 +14,6 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from rt_frames._names import duplicates
-from rt_frames._protocol.conditions import bind_optional
 from rt_frames._text import show_value
 
 if TYPE_CHECKING:
@@ -264,10 +263,8 @@ def count_body(version: int | None, condition: str | None) -> dict[str, Any]:
     return content
 
 
-def query(
-    columns: Any = None, where: Any = None, limit: Any = None, params: Any = None
-) -> dict[str, Any]:
-    """Return the body of a query, in the form of the official client."""
+def query(columns: Any = None, limit: Any = None) -> dict[str, Any]:
+    """Return the body of a query for all rows, in the form of the official client."""
     body: dict[str, Any] = {
         "k": ALL_ROWS,
         "prefilter": True,
@@ -278,9 +275,6 @@ def query(
         body["k"] = _parse_limit(limit)
     if columns is not None:
         body["columns"] = _parse_columns(columns)
-    condition = bind_optional(where, params)
-    if condition is not None:
-        body["filter"] = condition
     return body
 
 
