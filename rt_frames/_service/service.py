@@ -64,7 +64,7 @@ from rt_frames._service.outcome import (
 from rt_frames._service.where import cure_by_scan, parse_where, write_where
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rt_frames._http.rows import Rows
     from rt_frames._protocol.calls import Explanation
@@ -225,20 +225,26 @@ class Service:
         purpose = Purpose(LIST)
         if before is not None:
             purpose = before._replace(operation=LIST, exist_ok=False, cures=NO_CURES)
+        names: list[str] = []
+        for page in self._list_pages(purpose, retries):
+            names += page
+        return names
+
+    def _list_pages(self, purpose: Purpose, retries: int | None) -> Iterator[list[str]]:
+        """Yield each page of table names, within the read timeout."""
         headers = fresh_headers() if self.dialect.has(operations.DESCRIBE) else {}
         deadline = time.monotonic() + self._options.timeouts.read
         first = self.dialect.path(LIST)
         separator = "&" if "?" in first else "?"
         path = first
-        names: list[str] = []
         tokens: set[str] = set()
         while True:
             request = Request(purpose, path, parse_table_names, "GET", headers=headers)
             result = self._result(request, self.session.send(request, retries))
             page, token = result.value
-            names += page
+            yield page
             if token is None:
-                return names
+                return
             problem = ""
             if token in tokens:
                 problem = "the service returned the same page_token twice; report this to its operator"

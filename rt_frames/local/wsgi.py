@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import http
+import itertools
 import json
 import logging
 import re
@@ -180,11 +181,11 @@ class Application:
             raise HTTPError(
                 400, f"limit: expected a positive integer, got {limit!r:.100}"
             )
-        names = [name for name in self._store.names() if name > after]
-        page = names[: int(limit or len(names))]
-        if len(page) < len(names):
-            return {"tables": page, "page_token": page[-1]}
-        return {"tables": page}
+        names = self._store.names(after)
+        page = list(itertools.islice(names, int(limit) if limit else None))
+        if next(names, None) is None:
+            return {"tables": page}
+        return {"tables": page, "page_token": page[-1]}
 
     def _create(
         self, environ: Environ, body: Body, name: str, *, replace: bool = False
