@@ -175,6 +175,34 @@ class Service:
         """What responses have shown that the server can do."""
         return self._session.can
 
+    def begin_version(
+        self, name: str | None, before: Description | None = None
+    ) -> int | None:
+        """Return a table's version before a write; 0 if there is no table.
+
+        None if the server is not known to store a write once. The table is described
+        unless it is known as it was ``before``.
+        """
+        self.check_name(name)
+        if not self._stores_once(name):
+            return None
+        if before is None:
+            before = Description(None, 0)
+            with contextlib.suppress(errors.TableNotFoundError):
+                before = self.describe(str(name))
+        return before.version
+
+    def _stores_once(self, name: str | None) -> bool:
+        """Return whether the server is known to store a write once.
+
+        One of LanceDB's dialect is asked for its list if it has not answered yet.
+        """
+        if not self._session.has_answered and self.dialect.has(operations.DESCRIBE):
+            # a server need not list
+            with contextlib.suppress(errors.ResponseError):
+                self.list_tables(before=Purpose(LIST, name))
+        return "once" in self.can
+
     def check_name(self, name: Any) -> None:
         """Raise if the name is not a valid table name."""
         check_table_name(name)
@@ -610,6 +638,7 @@ class Service:
         )
         if before is None:
             before = self.describe(name)
+        request = dataclasses.replace(request, since=self.begin_version(name, before))
         outcome = ChangeOutcome(self, name, before.version, advice)
         try:
             with noting_interrupts(purpose, self.find_answer) as noted:

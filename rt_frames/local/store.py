@@ -29,7 +29,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from rt_frames.local import commits, engine, merge
+from rt_frames.local import calls, commits, engine, merge
+from rt_frames.local.calls import Call
 from rt_frames.local.http_error import HTTPError
 
 T = TypeVar("T")
@@ -138,6 +139,14 @@ class Store:
         """Open a table for reading, at its newest version by default."""
         self.check_there(name)
         return engine.open_table(self._folder(name), version)
+
+    def find_call(self, name: str, call: Call) -> tuple[dict[str, int], str] | None:
+        """Return the response to a call that was carried out, and its ETag, or None."""
+        with engine.as_http_errors(), self.locked_table(name) as folder:
+            response = calls.find(folder, engine.open_table(folder), call)
+            if response is None:
+                return None
+            return response, engine.etag(folder, response["version"])
 
     def _taken(self, name: str) -> HTTPError:
         if self._is_table(name):
