@@ -40,7 +40,7 @@ from rt_frames._schema.alterations import (
 )
 from rt_frames._schema.data_type import is_list, iter_fields
 from rt_frames._service import alter
-from rt_frames._service.service import Service, cure_by_scan
+from rt_frames._service.service import Service
 from rt_frames._service.write import IfExists, WriteOptions, write
 from rt_frames._text import count, format_bytes, list_some, show_value
 
@@ -390,24 +390,17 @@ class RemoteTable:
         columns: Sequence[str] | None = None,
         where: Where | None = None,
         limit: int | None = None,
-        params: Sequence[object] | None = None,
     ) -> pa.RecordBatchReader:
         """Open a reader that fetches rows lazily.
 
         Dropping the reader closes the connection.
         """
-        sql = self._service.as_sql(
-            self.name,
-            where,
-            params,
-            cure_by_scan(self.name),
-            version=self._read_version,
-            since=self._since,
+        content = query(columns, limit)
+        condition = self._service.condition(
+            self.name, where, self._read_version, self._since
         )
-        content = query(columns, sql, limit, params)
-        self._service.check_moments(
-            self.name, sql, params, version=self._read_version, since=self._since
-        )
+        if condition is not None:
+            content["filter"] = condition
         content["version"] = self._read_version
         if limit != 0:
             rows = self._query(content)
@@ -465,7 +458,6 @@ class RemoteTable:
         *,
         columns: Sequence[str] | None = None,
         where: Where | None = None,
-        params: Sequence[object] | None = None,
         limit: int | None = None,
     ) -> pa.Table:
         """Read rows into a `pyarrow.Table`.
@@ -485,14 +477,8 @@ class RemoteTable:
 
             Text is a condition in the SQL of the service's engine, such as
             ``"n > 1 AND s = 'x' AND day < date '2024-03-01'"``. A column name that is
-            not a plain word needs backticks. Never build the text from input: pass an
-            expression, or write ``?`` and pass ``params``.
-        params : list, optional
-            A value for each ``?`` of the condition outside quotes: a number, text,
-            bytes, bool, date, time, datetime, Decimal or UUID, of Python, NumPy or
-            pandas. None is ``NULL``, and ``= NULL`` matches no row: write ``IS NULL``.
-            A datetime or time must not be finer than the column's unit: the engine
-            would truncate it.
+            not a plain word needs backticks. Never build the text from input: values
+            belong into an expression.
         limit : int, optional
             The maximum number of rows.
 
@@ -506,8 +492,6 @@ class RemoteTable:
         ValueError
             If an argument cannot be used, a part of an expression is of another kind,
             or the service cannot be read from.
-        TypeError
-            If a value in ``params`` is of another type.
         RemoteError
             If the service refuses, cannot be reached, or sends an incomplete response.
 
@@ -519,7 +503,7 @@ class RemoteTable:
         >>> table.to_arrow(where=pl.col("at") > 1, limit=10)["at"].to_pylist()
         [2]
         """
-        return self._reader(columns, where, limit, params).read_all()
+        return self._reader(columns, where, limit).read_all()
 
     @hide_traceback
     @by_keyword(str="where", Expr="where", list="columns", int="limit")
@@ -528,7 +512,6 @@ class RemoteTable:
         *,
         columns: Sequence[str] | None = None,
         where: Where | None = None,
-        params: Sequence[object] | None = None,
         limit: int | None = None,
     ) -> pd.DataFrame:
         """Read rows into a pandas frame.
@@ -538,7 +521,7 @@ class RemoteTable:
 
         Parameters
         ----------
-        columns, where, params, limit : optional
+        columns, where, limit : optional
             As in `to_arrow`.
 
         Returns
@@ -559,7 +542,7 @@ class RemoteTable:
         """
         from rt_frames._frames.to_pandas import to_pandas
 
-        return to_pandas(self._reader(columns, where, limit, params).read_all())
+        return to_pandas(self._reader(columns, where, limit).read_all())
 
     @hide_traceback
     @by_keyword(str="where", Expr="where", list="columns", int="limit")
@@ -568,14 +551,13 @@ class RemoteTable:
         *,
         columns: Sequence[str] | None = None,
         where: Where | None = None,
-        params: Sequence[object] | None = None,
         limit: int | None = None,
     ) -> pl.DataFrame:
         """Read rows into a Polars frame.
 
         Parameters
         ----------
-        columns, where, params, limit : optional
+        columns, where, limit : optional
             As in `to_arrow`.
 
         Returns
@@ -596,7 +578,7 @@ class RemoteTable:
         """
         from rt_frames._frames.to_polars import to_polars
 
-        return to_polars(self._reader(columns, where, limit, params).read_all())
+        return to_polars(self._reader(columns, where, limit).read_all())
 
     @hide_traceback
     def scan(self) -> pl.LazyFrame:
@@ -649,15 +631,13 @@ class RemoteTable:
         return scan(schema, read, is_pure=version is not None)
 
     @hide_traceback
-    @by_keyword(list="params")
-    def count(
-        self, where: Where | None = None, *, params: Sequence[object] | None = None
-    ) -> int:
+    @by_keyword(list="params", tuple="params")
+    def count(self, where: Where | None = None) -> int:
         """Count the rows.
 
         Parameters
         ----------
-        where, params : optional
+        where : optional
             As in `to_arrow`.
 
         Returns
@@ -678,18 +658,12 @@ class RemoteTable:
         2
         """
         return self._service.count(
-            self.name,
-            where,
-            self._read_version,
-            params=params,
-            since=self._since,
+            self.name, where, self._read_version, since=self._since
         )
 
     @hide_traceback
-    @by_keyword(list="params")
-    def delete(
-        self, where: Where, *, params: Sequence[Any] | None = None
-    ) -> int | None:
+    @by_keyword(list="params", tuple="params")
+    def delete(self, where: Where) -> int | None:
         """Delete the rows that match a condition, in one commit.
 
         A comparison never matches a null: ``pl.col("day") != day`` keeps rows without
@@ -699,8 +673,6 @@ class RemoteTable:
         ----------
         where : polars.Expr, list of tuples, or str
             A condition, as in `to_arrow`. An expression must name a column.
-        params : list, optional
-            Values for the ``?`` of the condition, as in `to_arrow`.
 
         Returns
         -------
@@ -732,7 +704,7 @@ class RemoteTable:
             raise ValueError(
                 "where: a delete needs a condition; to delete all rows, call drop()"
             )
-        version, rows = self._service.delete(self.name, where, params)
+        version, rows = self._service.delete(self.name, where)
         if version is not None:
             object.__setattr__(self, "_since", version)
         return rows

@@ -34,12 +34,22 @@ PARTS = [
     ("append", "commit"),
     ("alter", "commit"),
 ]
+# of writes to a service that stores them once
+ONCE = [
+    *[(operation, "") for operation in [*ROWS, *CHANGES[:-1]]],
+    ("create", "empty"),
+    ("append", "commit"),
+]
 OPERATIONS = {
     operation.name: operation
     for operation in vars(operations).values()
     if isinstance(operation, operations.Operation)
 }
-REQUESTS = [(operation, "") for operation in READS + ROWS + CHANGES] + PARTS
+REQUESTS = [
+    *[(operation, "", None) for operation in READS + ROWS + CHANGES],
+    *[(operation, step, None) for operation, step in PARTS],
+    *[(operation, step, 1) for operation, step in ONCE],
+]
 # statuses that some code or some document of HTTP gives a meaning of its own
 STATUSES = [
     *(301, 304, 308, 400, 401, 402, 403, 404, 405, 406, 408, 409, 410, 411, 412, 413),
@@ -63,6 +73,8 @@ BODIES: dict[str, tuple[int, Any]] = {
     "200 error": (200, {"error": "it failed"}),
     "202": (202, {}),
     "103 at the end": (103, b""),
+    "200 of another": (200, {"version": 1}),
+    "409 of another": (409, {"error": "MESSAGE"}),
 }
 HOW = [
     *(
@@ -96,7 +108,7 @@ def endings() -> list[str]:
     return [*HOW, *map(str, STATUSES), *BODIES]
 
 
-def failure_of(operation: str, step: str, ending: str) -> Failure:
+def failure_of(operation: str, step: str, since: int | None, ending: str) -> Failure:
     """Return what the package makes of an ending."""
     asked = OPERATIONS[operation]
     table = None if operation == "list" else "t"
@@ -107,6 +119,7 @@ def failure_of(operation: str, step: str, ending: str) -> Failure:
         is_pinned="pinned" in ending,
         is_compressed=lambda: "compressed" in ending,
         step=step,  # type: ignore[arg-type]
+        since=since,
     )
     sent = 50 if ending in ("partly sent", "early") else 100
     how = ending if ending in HOW else "answered"
@@ -121,9 +134,9 @@ def failure_of(operation: str, step: str, ending: str) -> Failure:
     return explain_unreadable(request, Response(200, {}, b"BODY"), "PROBLEM")
 
 
-def meaning(operation: str, step: str, ending: str) -> Meaning:
+def meaning(operation: str, step: str, since: int | None, ending: str) -> Meaning:
     """Return a row of the file."""
-    failure = failure_of(operation, step, ending)
+    failure = failure_of(operation, step, since, ending)
     table = None if operation == "list" else "t"
     purpose = Purpose(OPERATIONS[operation], table)
     action = Request(purpose, "/", lambda _: None).action
@@ -145,6 +158,8 @@ def _response(ending: str) -> Response:
         status = 200
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
     headers = {"x-rt-frames": "0.4.0"} if "embedded" in ending else {}
+    if "another" in ending:
+        headers = {"x-rt-frames-can": "once", "x-rt-frames-call": "ANOTHER"}
     return Response(status, headers, body)
 
 
@@ -162,9 +177,9 @@ def transcript() -> str:
     by_rows: dict[str, list[str]] = {}
     for ending in endings():
         names: dict[Meaning, list[str]] = {}
-        for operation, step in REQUESTS:
-            name = f"{operation}/{step}" if step else operation
-            names.setdefault(meaning(operation, step, ending), []).append(name)
+        for request in REQUESTS:
+            found = meaning(*request, ending)
+            names.setdefault(found, []).append(_name(*request))
         rows = [f"  {_shorten(among)} → {found}" for found, among in names.items()]
         by_rows.setdefault("\n".join(rows), []).append(ending)
     sections = []
@@ -173,16 +188,21 @@ def transcript() -> str:
     return "\n".join(sections)
 
 
+def _name(operation: str, step: str, since: int | None) -> str:
+    words = [operation, step, "" if since is None else "once"]
+    return "/".join(filter(None, words))
+
+
 def _shorten(names: list[str]) -> str:
     """Write groups of operations as one word."""
     groups = {
-        "EVERY REQUEST": [
-            f"{name}/{step}" if step else name for name, step in REQUESTS
-        ],
+        "EVERY REQUEST": [_name(*request) for request in REQUESTS],
         "READS": READS,
         "ROWS": ROWS,
         "CHANGES": CHANGES,
         "PARTS": [f"{name}/part" for name, step in PARTS if step == "part"],
+        "ROWS/once": [_name(name, "", 1) for name in ROWS],
+        "CHANGES/once": [_name(name, "", 1) for name in CHANGES[:-1]],
         "COMMITS": [f"{name}/commit" for name, step in PARTS if step == "commit"],
     }
     left = [*names]

@@ -64,9 +64,9 @@ def test_readme_says_of_each_error_what_the_table_says(kinds, happened):
 def test_every_row_is_the_meaning_of_something():
     """A row behind others that fit all that it fits would mean nothing."""
     used = set()
-    for operation, step in meanings.REQUESTS:
+    for request in meanings.REQUESTS:
         for ending in meanings.endings():
-            failure = meanings.failure_of(operation, step, ending)
+            failure = meanings.failure_of(*request, ending)
             used.add((failure.error, failure.acted, failure.repeat, failure.cure))
     rows = {(row.error, row.acted, row.repeat, row.cure) for row in MEANINGS}
     assert rows - used == set()

@@ -60,19 +60,7 @@ _MAX_CASTS = 5
 _TUPLES = "(column, op, value), op one of ==, =, !=, <, <=, >, >=, in, not in"
 
 
-def as_expression(where: Any) -> pl.Expr:
-    """Return an expression as it is, or that of a list of tuples."""
-    if isinstance(where, list):
-        return _from_tuples(where)
-    if isinstance(where, pl.Expr):
-        return where
-    raise ValueError(
-        'where: expected an expression such as pl.col("n") > 1, got '
-        f"{show_value(where)}; nothing was sent"
-    )
-
-
-def _from_tuples(filters: Iterable[Any]) -> pl.Expr:
+def from_tuples(filters: Iterable[Any]) -> pl.Expr:
     """Return the expression of tuples, all of which must hold."""
     parts = []
     for item in filters:

@@ -50,7 +50,14 @@ from rt_frames._http.arguments import (
 from rt_frames._http.connection import Adapter
 from rt_frames._http.rows import Rows, find_encoding
 from rt_frames._http.upload import Upload
-from rt_frames._protocol.calls import JSON, Failure, Request, Result
+from rt_frames._protocol.calls import (
+    JSON,
+    Failure,
+    Request,
+    Result,
+    find_call,
+    find_unknown,
+)
 from rt_frames._protocol.meanings import (
     Ending,
     How,
@@ -58,7 +65,12 @@ from rt_frames._protocol.meanings import (
     explain_unreadable,
 )
 from rt_frames._protocol.operations import UNREPORTED_ABILITIES
-from rt_frames._protocol.responses import MAX_LIST_BYTES, Response
+from rt_frames._protocol.responses import (
+    CALL_HEADER,
+    MAX_LIST_BYTES,
+    SINCE_HEADER,
+    Response,
+)
 from rt_frames._text import make_printable, one_line, shorten
 from rt_frames._version import __version__
 
@@ -97,6 +109,8 @@ class Session:
     ----------
     can : frozenset of str
         What responses have shown that the server can do.
+    has_answered : bool
+        Whether a response was the server's.
     server_version : tuple of int
         Major and minor version of the server, once a response has shown it.
     """
@@ -114,6 +128,7 @@ class Session:
         # (id of the process, its adapter)
         self._opened: tuple[int, Adapter] | None = None
         self.can: frozenset[str] = frozenset()
+        self.has_answered = False
         self.server_version = (0, 0)
 
     def close(self) -> None:
@@ -124,10 +139,21 @@ class Session:
             opened[1].close()
 
     def send(self, request: Request, retries: int | None = None) -> Outcome:
-        """Send a request, again if that is safe. Return the outcome."""
+        """Send a request, again if that is safe. Return the outcome.
+
+        A service that stores a write once is asked after an unknown outcome.
+        """
         if retries is None:
             retries = self.retries
-        return retry(self._attempt, _may_repeat, request, retries, RETRY_DEADLINE)
+        outcome = retry(self._attempt, _may_repeat, request, retries, RETRY_DEADLINE)
+        failure = find_unknown(outcome)
+        if failure is None or request.since is None:
+            return outcome
+        asked = find_call(request)
+        found = retry(self._attempt, _may_repeat, asked, retries, RETRY_DEADLINE)
+        if isinstance(found, Failure):
+            return outcome
+        return found._replace(sent=failure.sent)
 
     def _attempt(self, request: Request) -> Outcome:
         """Make one attempt, and record it for the note of an interrupt."""
@@ -136,8 +162,9 @@ class Session:
         if last is None:
             return self._log_attempt(request, upload)
         last.begin(request, lambda: upload.may_be_whole)
-        last.outcome = self._log_attempt(request, upload)
-        return last.outcome
+        outcome = self._log_attempt(request, upload)
+        last.end(outcome)
+        return outcome
 
     def _log_attempt(self, request: Request, upload: Upload) -> Outcome:
         """Make one attempt, and log it."""
@@ -196,6 +223,9 @@ class Session:
         headers.update(self._headers)
         headers["Content-Type"] = request.content_type
         headers["x-request-id"] = request.id
+        if request.since is not None:
+            headers[CALL_HEADER] = request.id
+            headers[SINCE_HEADER] = str(request.since)
         headers.update(request.headers)
         return headers
 
@@ -246,7 +276,7 @@ class Session:
             response=self._redact(response) if is_shown else response,
             retry_after=_parse_retry_after(response),
         )
-        failure = explain(request, ending, self.can)
+        failure = explain(request, ending)
         if failure is not None:
             return failure
         try:
@@ -295,7 +325,7 @@ class Session:
             # the frames form a cycle with the error, and keep the callers' data alive
             for cause in _iter_causes(error):
                 traceback.clear_frames(cause.__traceback__)
-        failure = explain(request, ending, self.can)
+        failure = explain(request, ending)
         assert failure is not None  # noqa: S101  # nosec B101  # no response, no success
         return failure
 
@@ -333,6 +363,9 @@ class Session:
 
         What was seen is kept: a proxy's own responses have no such header.
         """
+        # of a server error, a proxy's
+        if stream.status_code < 500:
+            self.has_answered = True
         can = stream.headers.get("x-rt-frames-can")
         if can is not None:
             self.can = frozenset(can.split())
@@ -368,19 +401,25 @@ def retry(
     retries: int,
     deadline: float = math.inf,
 ) -> Outcome:
-    """Make attempts until one succeeds or must not be retried."""
+    """Make attempts until one succeeds or must not be retried.
+
+    The outcome is unknown if that of any attempt is.
+    """
     start = time.monotonic()
     attempts = 0
+    unknown = None
     while True:
         outcome = attempt(request)
         attempts += 1
         if isinstance(outcome, Result):
             return outcome
+        unknown = find_unknown(outcome) or unknown
         pause = outcome.facts.get("retry_after")
         if pause is None:
             pause = random.uniform(0, 0.5 * 2 ** min(attempts, 4))  # noqa: S311  # nosec B311  # jitter needs no cryptographic randomness
         is_late = time.monotonic() + pause - start > deadline
         if attempts > retries or is_late or not may_repeat(outcome, request):
+            outcome = unknown or outcome
             outcome.facts.update(request_id=request.id, attempts=attempts)
             return outcome
         _log_retry(request, outcome, pause)

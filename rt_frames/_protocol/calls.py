@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from rt_frames._names import duplicates
-from rt_frames._protocol.conditions import bind_optional
+from rt_frames._protocol.operations import FIND_CALL
 from rt_frames._text import show_value
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ class Failure:
         Attributes of the exception.
     found : str
         What a look at the table has shown since.
+    sent : int
+        Bytes of the body that were sent.
     """
 
     error: type[errors.RemoteError]
@@ -81,6 +83,7 @@ class Failure:
     cure: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
     found: str = ""
+    sent: int = 0
 
 
 @dataclass
@@ -95,24 +98,37 @@ class LastAttempt:
         Returns whether the server may have received the whole request.
     outcome : Result, Failure or None
         The outcome; None until a response was read.
+    unknown : Failure or None
+        The outcome of the attempt before, if the service may have acted.
     """
 
     request: Request | None = None
     may_be_whole: Callable[[], bool] = lambda: False
     outcome: Result | Failure | None = None
+    unknown: Failure | None = None
 
     def begin(self, request: Request, may_be_whole: Callable[[], bool]) -> None:
         """Record an attempt. What parts change is invisible until the commit."""
         is_visible = request.kind not in ("read", "begin", "part")
         self.request = request if is_visible else None
+        self.unknown = find_unknown(self.outcome)
         self.may_be_whole = may_be_whole
+        if self.unknown is not None:
+            self.may_be_whole = lambda: True
         self.outcome = None
+
+    def end(self, outcome: Result | Failure) -> None:
+        """Record the outcome. It is unknown if that of an earlier attempt is."""
+        self.outcome = outcome
+        if isinstance(outcome, Failure) and self.unknown is not None:
+            self.outcome = self.unknown
 
     def clear(self) -> None:
         """Forget the attempt, which holds the caller's data."""
         self.request = None
         self.may_be_whole = lambda: False
         self.outcome = None
+        self.unknown = None
 
 
 class Purpose(NamedTuple):
@@ -182,6 +198,9 @@ class Request:
         "begin" it, a "part", which is invisible until the commit, or the "commit".
     max_timeout : float
         Upper limit for the configured connect and read timeouts.
+    since : int, optional
+        Of a write to a server that stores it once, however often it is sent: the
+        table's version before it; 0 if the table is to be created.
     id : str
         Sent with each attempt; the requests of a multipart write share one.
     """
@@ -203,6 +222,7 @@ class Request:
     fail: Callable[[str, str], Exception] | None = None
     step: Literal["", "empty", "begin", "part", "commit"] = ""
     max_timeout: float = math.inf
+    since: int | None = None
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     @property
@@ -242,6 +262,26 @@ class Result(NamedTuple):
     created: bool = True
 
 
+def find_unknown(outcome: Result | Failure | None) -> Failure | None:
+    """Return the outcome if it is a failure after which the service may have acted."""
+    if isinstance(outcome, Failure) and outcome.acted == "maybe":
+        return outcome
+    return None
+
+
+def find_call(request: Request) -> Request:
+    """Return the read that tells whether a write was carried out, and its response."""
+    table = request.purpose.table
+    return Request(
+        Purpose(FIND_CALL, table),
+        str(FIND_CALL.lancedb).format(quote(str(table), safe="")),
+        request.parse,
+        method="GET",
+        since=request.since,
+        id=request.id,
+    )
+
+
 def json_body(content: Any) -> bytes:
     """Return the body of a JSON request."""
     return json.dumps(content, allow_nan=False).encode()
@@ -264,10 +304,8 @@ def count_body(version: int | None, condition: str | None) -> dict[str, Any]:
     return content
 
 
-def query(
-    columns: Any = None, where: Any = None, limit: Any = None, params: Any = None
-) -> dict[str, Any]:
-    """Return the body of a query, in the form of the official client."""
+def query(columns: Any = None, limit: Any = None) -> dict[str, Any]:
+    """Return the body of a query for all rows, in the form of the official client."""
     body: dict[str, Any] = {
         "k": ALL_ROWS,
         "prefilter": True,
@@ -278,9 +316,6 @@ def query(
         body["k"] = _parse_limit(limit)
     if columns is not None:
         body["columns"] = _parse_columns(columns)
-    condition = bind_optional(where, params)
-    if condition is not None:
-        body["filter"] = condition
     return body
 
 

@@ -18,6 +18,7 @@ from rt_frames import errors
 from rt_frames._protocol.calls import Acted, Failure, Repeat, Request
 from rt_frames._protocol.responses import (
     MAX_MESSAGE,
+    find_another,
     find_code,
     find_doubt,
     find_message,
@@ -27,8 +28,6 @@ from rt_frames._protocol.responses import (
 from rt_frames._text import format_bytes, make_printable, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from rt_frames._protocol.responses import Response
 
 How = Literal[
@@ -67,7 +66,8 @@ class Meaning(NamedTuple):
     says : str
         Counts only if the service's words or code say this; see `_find_word`.
     can : str
-        Counts only if the service reports that it can do this.
+        "once": counts only for writes to a service that stores them once; after a
+        failure it is asked whether it did.
     """
 
     endings: str
@@ -153,6 +153,16 @@ MEANINGS = (
     ),
     Meaning(_UNCONFIRMED, "begin", errors.UploadInterrupted, "no", "again"),
     Meaning(_UNCONFIRMED, "part", errors.UploadInterrupted, "no", "anew"),
+    # such a service stores nothing of a truncated body
+    Meaning(
+        "partly sent",
+        "rows",
+        errors.UploadInterrupted,
+        "no",
+        "again",
+        _TRY_AGAIN,
+        can="once",
+    ),
     Meaning("partly sent", "rows", errors.UploadInterrupted, "maybe", "never"),
     Meaning(
         _UNCONFIRMED,
@@ -167,8 +177,26 @@ MEANINGS = (
         "change",
         _Unknown,
         "maybe",
+        "again",
+        _CHECK_COLUMNS,
+        can="once",
+    ),
+    Meaning(
+        _UNCONFIRMED,
+        "change",
+        _Unknown,
+        "maybe",
         "never",
         _CHECK_COLUMNS,
+    ),
+    Meaning(
+        _UNCONFIRMED,
+        "any",
+        _Unknown,
+        "maybe",
+        "again",
+        _CHECK_TABLE,
+        can="once",
     ),
     Meaning(_UNCONFIRMED, "any", _Unknown, "maybe", "never", _CHECK_TABLE),
     Meaning("unreadable", "any", _Response, "no", "again", "check the URL"),
@@ -214,6 +242,7 @@ MEANINGS = (
     Meaning("409", "rows:create|empty:create", errors.TableExistsError, "no", "never"),
     Meaning("409", "any", errors.ConflictError, "no", "never", _CHANGED),
     Meaning("411", "rows|empty|part", _Response, "no", "never", _NEEDS_LENGTH),
+    Meaning("429", "commit", _Unknown, "maybe", "again", _TWICE, can="once"),
     Meaning("413|429", "commit", _Unknown, "maybe", "never", _TWICE),
     Meaning(
         "413",
@@ -235,7 +264,17 @@ MEANINGS = (
     Meaning("499|5xx", "read", _Server, "no", "never", _LATER),
     Meaning("499|5xx", "begin|part", _Server, "no", "anew"),
     Meaning("499|5xx", "change:drop", _Server, "maybe", "never", _CHECK_LIST),
+    Meaning(
+        "499|5xx",
+        "change",
+        _Server,
+        "maybe",
+        "again",
+        _CHECK_COLUMNS,
+        can="once",
+    ),
     Meaning("499|5xx", "change", _Server, "maybe", "never", _CHECK_COLUMNS),
+    Meaning("499|5xx", "any", _Server, "maybe", "again", _CHECK_TABLE, can="once"),
     Meaning("499|5xx", "any", _Server, "maybe", "never", _CHECK_TABLE),
     Meaning("4xx|6xx", "any", _Response, "no", "never"),
 )
@@ -289,18 +328,24 @@ class Ending:
         return f"{format_bytes(self.sent)}{whole}"
 
 
-def explain(
-    request: Request, ending: Ending, can: Collection[str] = ()
-) -> Failure | None:
+def explain(request: Request, ending: Ending) -> Failure | None:
     """Return why an attempt failed, or None if its response is a success."""
+    failure = _explain(request, ending)
+    return failure and dataclasses.replace(failure, sent=ending.sent)
+
+
+def _explain(request: Request, ending: Ending) -> Failure | None:
     response = ending.response
     if response is None:
-        return _explain_unconfirmed(request, ending, can)
-    if response.status >= 300:
-        return _explain_refusal(request, ending, response, can)
+        return _explain_unconfirmed(request, ending)
+    is_of_another = request.since is not None and find_another(response, request.id)
+    if response.status >= 300 and not is_of_another:
+        return _explain_refusal(request, ending, response)
     doubt = ""
     how: How = "all sent" if ending.how == "answered" else "early"
-    if response.status < 200:
+    if is_of_another:
+        doubt = f"the {response.status} response belongs to another request"
+    elif response.status < 200:
         how = "all sent" if ending.how == "answered" else "partly sent"
         doubt = f"the connection closed after an interim {response.status} response"
     elif ending.how == "early":
@@ -312,7 +357,7 @@ def explain(
     if not doubt:
         return None
     unconfirmed = dataclasses.replace(ending, how=how, reason=doubt)
-    return _explain_unconfirmed(request, unconfirmed, can)
+    return _explain_unconfirmed(request, unconfirmed)
 
 
 def may_have_acted(request: Request, status: int) -> bool:
@@ -331,11 +376,9 @@ def explain_unreadable(request: Request, response: Response, problem: str) -> Fa
     return _failure(request, _find(request, "unreadable"), text, facts)
 
 
-def _explain_unconfirmed(
-    request: Request, ending: Ending, can: Collection[str]
-) -> Failure:
+def _explain_unconfirmed(request: Request, ending: Ending) -> Failure:
     """Return the failure of an attempt without a response that says what was done."""
-    meaning = _find(request, ending.how, can=can)
+    meaning = _find(request, ending.how)
     about_table = f"table {request.purpose.table!r}: "
     facts = {}
     if issubclass(meaning.error, errors.TransportError):
@@ -363,20 +406,18 @@ def _explain_unconfirmed(
     return _failure(request, meaning, text, facts)
 
 
-def _explain_refusal(
-    request: Request, ending: Ending, response: Response, can: Collection[str]
-) -> Failure:
+def _explain_refusal(request: Request, ending: Ending, response: Response) -> Failure:
     """Return the failure for a status of 300 or more."""
     status = response.status
     message = find_message(response)
     says = _find_word(request, response, message)
-    meaning = _find(request, str(status), f"{status // 100}xx", says=says, can=can)
+    meaning = _find(request, str(status), f"{status // 100}xx", says=says)
     reason = message or _phrase(status)
     if meaning.error is errors.OutcomeUnknown:
         reason = f"{status}, {reason}"
         unknown = dataclasses.replace(ending, how="all sent", reason=reason)
-        failure = _explain_unconfirmed(request, unknown, can)
-        return dataclasses.replace(failure, cure=meaning.cure)
+        failure = _explain_unconfirmed(request, unknown)
+        return dataclasses.replace(failure, repeat=meaning.repeat, cure=meaning.cure)
     facts = {"status": status, "message": message, "body": show_body(response)}
     if meaning.error is errors.RateLimited:
         facts["retry_after"] = ending.retry_after
@@ -431,18 +472,17 @@ def _phrase(status: int) -> str:
         return "without a message"
 
 
-def _find(
-    request: Request, *endings: str, says: str = "", can: Collection[str] = ()
-) -> Meaning:
+def _find(request: Request, *endings: str, says: str = "") -> Meaning:
     """Return the first row that fits."""
     kind = request.kind
+    can = "" if request.since is None else "once"
     requests = {"any", kind, f"{kind}:{request.operation.name}"}
     for meaning in MEANINGS:
         if requests.isdisjoint(meaning.requests.split("|")):
             continue
         if set(endings).isdisjoint(meaning.endings.split("|")):
             continue
-        if meaning.says in ("", says) and (not meaning.can or meaning.can in can):
+        if meaning.says in ("", says) and meaning.can in ("", can):
             return meaning
     raise LookupError(f"no meaning of {endings} for {sorted(requests)}")
 
@@ -467,9 +507,9 @@ def _state(request: Request, meaning: Meaning) -> str:
     if issubclass(meaning.error, errors.ConnectError | errors.TLSError):
         is_alone = kind in ("read", "rows", "change")
         return "nothing was sent" if is_alone else "this request was not sent"
-    # of a truncated body, only a look at the table shows more
-    if meaning.error is errors.UploadInterrupted:
-        return ""
     if meaning.acted == "maybe":
+        # of a truncated body, only a look at the table shows more
+        if meaning.error is errors.UploadInterrupted:
+            return ""
         return "the outcome is unknown"
     return _UNTOUCHED[kind]

@@ -152,6 +152,14 @@ DROP = Operation(
     effect="change",
     lancedb="/v1/table/{}/drop/",
 )
+FIND_CALL = Operation(
+    "find_call",
+    "look for the write to {}",
+    "look for a write",
+    effect="read",
+    documented="/v1/table/{}/call/",
+    lancedb="/v1/table/{}/call/",
+)
 # the requests around the parts of a write, which are appends; errors name the write
 BEGIN_PARTS = Operation(
     "multipart_create",
@@ -175,12 +183,18 @@ ABORT_PARTS = Operation(
     lancedb="/v1/table/{}/multipart_write/abort",
 )
 
-# what an embedded service reports in the header x-rt-frames-can: upserts by several
+# what an embedded service of 0.3 can, which does not report it: upserts by several
 # keys, and of any size; a commit that checks the version that it replaces; extension
 # types in its descriptions
-ABILITIES = ("keys", "upsert-any-size", "complete-checks-version", "extensions")
-# what one of 0.3 can, which does not report it
-UNREPORTED_ABILITIES = ABILITIES
+UNREPORTED_ABILITIES = (
+    "keys",
+    "upsert-any-size",
+    "complete-checks-version",
+    "extensions",
+)
+# what one reports in the header x-rt-frames-can; "once": a write that is sent again
+# with the same id is stored once
+ABILITIES = (*UNREPORTED_ABILITIES, "once")
 
 _OTHER_API = 'if the server offers LanceDB\'s API, connect with dialect="lancedb"'
 _ALWAYS_POSSIBLE = ("fail", "skip")

@@ -119,8 +119,9 @@ def send(service: Service, name: str, plan: AlterationPlan) -> WriteResult:
         result = service.drop_columns(name, plan.dropped)
     else:
         cures = _cures(service, name, plan)
+        since = service.begin_version(name)
         result = service.send_json(
-            ALTER, name, plan.to_json(), parse_version, cures=cures
+            ALTER, name, plan.to_json(), parse_version, cures=cures, since=since
         )
     milliseconds = 1000 * (time.monotonic() - start)
     log.info("altered table %s, %.0f ms, %s", name, milliseconds, result.request_id)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rt_frames._http.arguments import ConnectionOptions, Key
-from rt_frames._protocol.operations import FOLDER
+from rt_frames._protocol.operations import ABILITIES, FOLDER
 from rt_frames._service.interrupts import Answer
 from rt_frames._service.service import Service
 from rt_frames._text import show_value
@@ -48,6 +48,8 @@ class FolderService(Service):
         self._reopening = threading.Lock()
         url = self._start() if start else "http://127.0.0.1"
         super().__init__(url, _services_key, options, FOLDER)
+        self._session.has_answered = True
+        self._session.can = frozenset(ABILITIES)
         self.closed = not start
         # in-process: compression cannot pay
         self.link = None

@@ -35,7 +35,7 @@ from rt_frames._protocol.operations import (
     Dialect,
     Operation,
 )
-from rt_frames._protocol.responses import parse_upload_id
+from rt_frames._protocol.responses import parse_upload
 from rt_frames._service.outcome import explained, make_error
 
 # best effort: the user may have pressed Ctrl-C because the server hangs
@@ -103,20 +103,22 @@ class MultipartUpload:
     def _attempt(self, request: Request) -> Outcome:
         """Create an upload, send its parts and commit them."""
         self.commit_started = False
-        create = replace(
-            self._control(BEGIN_PARTS), parse=parse_upload_id, step="begin"
-        )
+        create = replace(self._control(BEGIN_PARTS), parse=parse_upload, step="begin")
         created = self._session.send(create)
         if isinstance(created, Failure):
             return created
-        upload = upload_query(created.value)
+        upload_id, version = created.value
+        upload = upload_query(upload_id)
+        since = version if "once" in self._session.can else None
         try:
-            return self._send_and_commit(request, upload)
+            return self._send_and_commit(request, upload, since)
         finally:
             if not self.commit_started:
                 self._abort(upload)
 
-    def _send_and_commit(self, request: Request, upload: str) -> Outcome:
+    def _send_and_commit(
+        self, request: Request, upload: str, since: int | None
+    ) -> Outcome:
         path = self._path(APPEND) + upload
         if request.operation in (REPLACE, ALTER):
             path += "&mode=overwrite"
@@ -127,8 +129,9 @@ class MultipartUpload:
         complete = replace(
             self._control(COMMIT_PARTS, upload),
             headers=self._condition,
-            replayable=False,
+            replayable=since is not None,
             step="commit",
+            since=since,
         )
         self.commit_started = True
         outcome = self._session.send(complete)

@@ -204,6 +204,7 @@ def _empty_request(
         length=empty.length,
         replayable=request.replayable,
         step="empty",
+        since=service.begin_version(name, Description(None, 0)),
     )
 
 

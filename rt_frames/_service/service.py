@@ -9,7 +9,6 @@ import hmac
 import logging
 import math
 import os
-import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -42,15 +41,6 @@ from rt_frames._protocol.calls import (
     json_body,
     query,
 )
-from rt_frames._protocol.conditions import (
-    MAX_BYTES,
-    UNITS,
-    bind_optional,
-    bind_where,
-    finest_unit,
-    names_column,
-    write_condition,
-)
 from rt_frames._protocol.operations import DIALECTS, LIST, Dialect, Operation
 from rt_frames._protocol.responses import (
     Description,
@@ -62,7 +52,7 @@ from rt_frames._protocol.responses import (
     parse_table_names,
     parse_version,
 )
-from rt_frames._schema.data_type import iter_fields, map_types, storage
+from rt_frames._schema.data_type import map_types, storage
 from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import (
     ChangeOutcome,
@@ -71,10 +61,10 @@ from rt_frames._service.outcome import (
     make_error,
     reclassify_exists,
 )
-from rt_frames._text import format_bytes, show_value
+from rt_frames._service.where import cure_by_scan, parse_where, write_where
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rt_frames._http.rows import Rows
     from rt_frames._protocol.calls import Explanation
@@ -185,6 +175,34 @@ class Service:
         """What responses have shown that the server can do."""
         return self._session.can
 
+    def begin_version(
+        self, name: str | None, before: Description | None = None
+    ) -> int | None:
+        """Return a table's version before a write; 0 if there is no table.
+
+        None if the server is not known to store a write once. The table is described
+        unless it is known as it was ``before``.
+        """
+        self.check_name(name)
+        if not self._stores_once(name):
+            return None
+        if before is None:
+            before = Description(None, 0)
+            with contextlib.suppress(errors.TableNotFoundError):
+                before = self.describe(str(name))
+        return before.version
+
+    def _stores_once(self, name: str | None) -> bool:
+        """Return whether the server is known to store a write once.
+
+        One of LanceDB's dialect is asked for its list if it has not answered yet.
+        """
+        if not self._session.has_answered and self.dialect.has(operations.DESCRIBE):
+            # a server need not list
+            with contextlib.suppress(errors.ResponseError):
+                self.list_tables(before=Purpose(LIST, name))
+        return "once" in self.can
+
     def check_name(self, name: Any) -> None:
         """Raise if the name is not a valid table name."""
         check_table_name(name)
@@ -235,20 +253,26 @@ class Service:
         purpose = Purpose(LIST)
         if before is not None:
             purpose = before._replace(operation=LIST, exist_ok=False, cures=NO_CURES)
+        names: list[str] = []
+        for page in self._list_pages(purpose, retries):
+            names += page
+        return names
+
+    def _list_pages(self, purpose: Purpose, retries: int | None) -> Iterator[list[str]]:
+        """Yield each page of table names, within the read timeout."""
         headers = fresh_headers() if self.dialect.has(operations.DESCRIBE) else {}
         deadline = time.monotonic() + self._options.timeouts.read
         first = self.dialect.path(LIST)
         separator = "&" if "?" in first else "?"
         path = first
-        names: list[str] = []
         tokens: set[str] = set()
         while True:
             request = Request(purpose, path, parse_table_names, "GET", headers=headers)
             result = self._result(request, self.session.send(request, retries))
             page, token = result.value
-            names += page
+            yield page
             if token is None:
-                return names
+                return
             problem = ""
             if token in tokens:
                 problem = "the service returned the same page_token twice; report this to its operator"
@@ -375,79 +399,24 @@ class Service:
         """Query all rows of a version."""
         return self.read(name, {**query(), "version": version})
 
-    def as_sql(
+    def condition(
         self,
         name: str,
         where: Any,
-        params: Any,
-        cure: str,
-        *,
         version: int | None = None,
         since: int | None = None,
-        needs_column: bool = False,
-    ) -> Any:
-        """Return the SQL of an expression or of tuples; anything else as it is.
+    ) -> str | None:
+        """Return the SQL of a condition for a read; None without one.
 
-        The table is described, as values are sent in the types of its columns.
+        For an expression, the table is described.
         """
-        library = type(where).__module__.partition(".")[0]
-        if library == "pandas" and type(where).__name__ == "Expression":
-            polars = re.sub(r"\bcol\(", "pl.col(", show_value(where))
-            raise ValueError(
-                f"where: pandas' expressions cannot be read; write {polars}"
-            )
-        if library != "polars" and not isinstance(where, list):
-            return where
-        if params is not None:
-            raise ValueError("params: only SQL has a ?; put values into the expression")
-        # Polars is slow to import
-        from rt_frames._frames import expressions
-
-        expression = expressions.as_expression(where)
+        if where is None:
+            return None
+        parsed = parse_where(where)
+        if isinstance(parsed, str):
+            return parsed
         schema = self.describe(name, version=version, since=since).schema
-        if schema is None:
-            raise ValueError(
-                "where: this service does not describe tables, which expressions need; "
-                "pass SQL text"
-            )
-        condition = expressions.parse(
-            expression, schema, cure, needs_column=needs_column
-        )
-        text = write_condition(condition)
-        if len(text.encode()) > MAX_BYTES:
-            raise ValueError(
-                f"where: the condition has {format_bytes(len(text.encode()))}, more than "
-                f"{format_bytes(MAX_BYTES)}; nothing was sent; send it in pieces, or "
-                "upsert by key"
-            )
-        return text
-
-    def check_moments(
-        self,
-        name: str,
-        where: str | None,
-        params: Sequence[object] | None,
-        *,
-        version: int | None = None,
-        since: int | None = None,
-    ) -> None:
-        """Raise ValueError if a datetime or time is finer than its column.
-
-        The engine would truncate it to the column's unit, and match other rows.
-        """
-        unit = finest_unit(params)
-        if where is None or unit == "s":
-            return
-        schema = self.describe(name, version=version, since=since).schema
-        for path, column, _ in iter_fields(schema or ()):
-            column_unit = getattr(column.type, "unit", unit)
-            is_finer = UNITS.index(unit) > UNITS.index(column_unit)
-            if is_finer and names_column(where, column.name):
-                raise ValueError(
-                    f"params: a value has the unit {unit}, finer than column {path!r} "
-                    f"({column.type}), and the engine would truncate it; round it to "
-                    f"{column_unit} first"
-                )
+        return write_where(parsed, schema, cure_by_scan(name, version))
 
     def count(
         self,
@@ -455,15 +424,11 @@ class Service:
         where: Any = None,
         version: int | None = None,
         *,
-        params: Sequence[object] | None = None,
         since: int | None = None,
         max_timeout: float = math.inf,
     ) -> int:
         """Count rows."""
-        cure = cure_by_scan(name)
-        where = self.as_sql(name, where, params, cure, version=version, since=since)
-        condition = bind_optional(where, params)
-        self.check_moments(name, where, params, version=version, since=since)
+        condition = self.condition(name, where, version, since)
         number: int = self._read(
             operations.COUNT,
             name,
@@ -608,17 +573,16 @@ class Service:
             is_done=lambda schema: set(columns).isdisjoint(schema.names),
         )
 
-    def delete(
-        self, name: str, where: Any, params: Sequence[Any] | None = None
-    ) -> tuple[int | None, int | None]:
+    def delete(self, name: str, where: Any) -> tuple[int | None, int | None]:
         """Delete rows. Return the new version and the number of rows, if reported."""
         advice = (
             "it is safe to repeat the delete, unless somebody added such rows meanwhile"
         )
         cure = "nothing was deleted; compare columns with values"
-        where = self.as_sql(name, where, params, cure, needs_column=True)
-        condition = bind_where(where, params)
-        self.check_moments(name, where, params)
+        condition = parse_where(where)
+        if not isinstance(condition, str):
+            schema = self.describe(name).schema
+            condition = write_where(condition, schema, cure, needs_column=True)
         body = json_body({"predicate": condition})
         result = self._change(operations.DELETE, name, body, parse_deleted, advice)
         version, rows = result.value
@@ -674,6 +638,7 @@ class Service:
         )
         if before is None:
             before = self.describe(name)
+        request = dataclasses.replace(request, since=self.begin_version(name, before))
         outcome = ChangeOutcome(self, name, before.version, advice)
         try:
             with noting_interrupts(purpose, self.find_answer) as noted:
@@ -737,11 +702,6 @@ class Service:
             result = self.send(request)
         milliseconds = 1000 * (time.monotonic() - start)
         log.info("dropped table %s, %.0f ms, %s", name, milliseconds, result.request_id)
-
-
-def cure_by_scan(name: str) -> str:
-    """Return what to do instead of a part of an expression that cannot be sent."""
-    return f'nothing was read; use rt.table("{name}").scan().filter(…)'
 
 
 def fresh_headers(version: int | None = None) -> dict[str, str]:

@@ -230,18 +230,8 @@ def _add_rows(
         if version is None:
             version = service.describe(name).version
         table = table._replace(version=version)
-    explain = explain_append
-    if purpose.operation == UPSERT:
-        explain = explain_upsert
     try:
-        return _upload(
-            service,
-            purpose,
-            source,
-            options,
-            cluster,
-            functools.partial(explain, service, name, table),
-        )
+        return _upload(service, purpose, source, options, cluster, table)
     except BaseException as error:
         if len(added):
             error.add_note(
@@ -294,9 +284,9 @@ def _upload(
     source: Source,
     options: WriteOptions,
     cluster: ClusterStream | None,
-    explain: Callable[[Failure], Explanation] | None = None,
+    table: Description | None = None,
 ) -> WriteResult:
-    """Send the rows, in one request or in parts."""
+    """Send the rows, in one request or in parts; add them to ``table``, if any."""
     name = str(purpose.table)
     policy = CompressionPolicy(
         options.compression,
@@ -319,7 +309,7 @@ def _upload(
             replayable=source.replayable,
             is_compressed=lambda: stream.is_compressed,
         )
-        result = _send(service, request, source, stream, options, explain)
+        result = _send(service, request, source, stream, options, table)
     if not result.created:
         return _skip(service, purpose)
     return _finish(purpose, source, stream, result, time.monotonic() - start)
@@ -331,14 +321,29 @@ def _send(
     source: Source,
     stream: IPCStream | ClusterStream,
     options: WriteOptions,
-    explain: Callable[[Failure], Explanation] | None,
+    table: Description | None,
 ) -> Result:
-    if request.operation == UPSERT:
-        return _send_upsert(service, request, stream, options.opening.keys, explain)
-    if isinstance(stream, IPCStream) and _goes_in_one(service, source):
-        whole = dataclasses.replace(request, body=stream, length=stream.length)
-        return service.send(whole, explain)
-    return send_in_parts(service, request, source, stream, options.if_exists)
+    is_upsert = request.operation == UPSERT
+    is_whole = isinstance(stream, IPCStream) and _goes_in_one(service, source)
+    if not is_upsert and not is_whole:
+        return send_in_parts(service, request, source, stream, options.if_exists)
+    before = table
+    if request.operation == CREATE:
+        before = Description(None, 0)
+    name = request.purpose.table
+    whole = dataclasses.replace(
+        request,
+        body=stream,  # type: ignore[arg-type]
+        length=stream.length,
+        since=service.begin_version(name, before),
+    )
+    explain = None
+    if table is not None:
+        by_operation = explain_upsert if is_upsert else explain_append
+        explain = functools.partial(by_operation, service, str(name), table)
+    if is_upsert:
+        return _send_upsert(service, whole, options.opening.keys, explain)
+    return service.send(whole, explain)
 
 
 def _goes_in_one(service: Service, source: Source) -> bool:
@@ -352,22 +357,16 @@ def _goes_in_one(service: Service, source: Source) -> bool:
 def _send_upsert(
     service: Service,
     request: Request,
-    stream: IPCStream | ClusterStream,
     keys: Sequence[str],
     explain: Callable[[Failure], Explanation] | None,
 ) -> Result:
     """Send an upsert in one request; stop it if it becomes too large."""
-    body: Any = stream
+    upsert = dataclasses.replace(request, path=request.path + upsert_query(keys))
     # hosted services refuse large bodies
     if "upsert-any-size" not in service.can:
-        body = _Limited(stream, str(request.purpose.table))
-        body.check(stream.length)
-    upsert = dataclasses.replace(
-        request,
-        path=request.path + upsert_query(keys),
-        body=body,
-        length=stream.length,
-    )
+        body = _Limited(request.body, str(request.purpose.table))
+        body.check(request.length)
+        upsert = dataclasses.replace(upsert, body=body)
     try:
         return service.send(upsert, explain)
     except errors.ResponseError as error:

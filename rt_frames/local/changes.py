@@ -48,8 +48,9 @@ def delete(folder: Path, staged: Path, request: dict[str, Any]) -> dict[str, int
         operation = commits.last_operation(draft)
         # it may hold personal data, which would stay in the log
         operation.predicate = ""
-        version = commits.commit(folder, table, operation)
-    return {"num_deleted_rows": int(deleted), "version": version}
+        numbers = {"num_deleted_rows": int(deleted)}
+        version = commits.commit(folder, table, operation, numbers=numbers)
+    return {"version": version, **numbers}
 
 
 def alter(folder: Path, staged: Path, request: dict[str, Any]) -> int:

@@ -1,5 +1,8 @@
 """Commit what was written: every version of a table is made by `commit`.
 
+The last thing before a commit is `calls.check`, as the call of a request may have been
+carried out by an earlier attempt.
+
 Lance 14 ignores an error of the last write to a data file or a file of deletions, as on
 a full disk; a table with such a file cannot be read. So all that a commit refers to is
 written and checked first, where no reader sees it:
@@ -24,7 +27,7 @@ from lance import LanceOperation
 from lance.bitmap import Bitmap
 from lance.dataset import Transaction
 
-from rt_frames.local import engine
+from rt_frames.local import calls, engine
 from rt_frames.local.http_error import HTTPError
 
 
@@ -43,7 +46,7 @@ def commit(
     *,
     staged: Iterable[Path] = (),
     verify: Callable[[], object] | None = None,
-    properties: dict[str, str] | None = None,
+    numbers: dict[str, int] | None = None,
     max_retries: int = 20,
 ) -> int:
     """Commit an operation, all or nothing; return the new version.
@@ -60,9 +63,9 @@ def commit(
     staged : iterable of Path
         Data files in staging, which are moved into the folder.
     verify : callable, optional
-        A last check, after that of the files. Nothing is committed if it raises.
-    properties : dict, optional
-        What to store with the commit, as the transaction's properties.
+        A check after that of the files. Nothing is committed if it raises.
+    numbers : dict, optional
+        What the response reports besides the version; kept with the current call.
     max_retries : int
         How often Lance may put the operation behind versions committed meanwhile.
     """
@@ -71,13 +74,15 @@ def commit(
         # a table without rows is false
         read_version=0 if table is None else table.version,
         operation=operation,
-        transaction_properties=properties or {},
+        transaction_properties=calls.properties(numbers or {}),
     )
     try:
         _move(staged, folder / "data")
         _check_whole(folder, files)
         if verify:
             verify()
+        if table is not None:
+            calls.check(folder, table)
         return _commit(folder, table, transaction, max_retries)
     except _OutcomeUnknown:
         raise

@@ -11,6 +11,7 @@ import bisect
 import contextlib
 import datetime
 import errno
+import functools
 import hashlib
 import json
 import os
@@ -186,9 +187,9 @@ def _list_versions(folder: Path) -> list[int]:
     return sorted(min(number, 2**64 - 1 - number) for number in numbers)
 
 
-def etag(folder: Path) -> str:
-    """Return an ETag: a hash of the current manifest."""
-    manifest = _manifest(folder, newest_version(folder))
+def etag(folder: Path, version: int | None = None) -> str:
+    """Return an ETag: a hash of the manifest of a version, by default the newest."""
+    manifest = _manifest(folder, version or newest_version(folder))
     return hashlib.sha256(manifest.read_bytes()).hexdigest()
 
 
@@ -265,15 +266,26 @@ def forget_versions(
             _remove_unreferenced(folder, report.candidate_files, unused_since)
 
 
+def written_at(folder: Path, version: int) -> float:
+    """Return when a version was written; FileNotFoundError if it is gone."""
+    return _manifest(folder, version).stat().st_mtime
+
+
+def read_properties(table: Any, version: int) -> dict[str, str]:
+    """Return what was kept with a version's commit."""
+    # Lance cannot parse the transactions of some other operations
+    with contextlib.suppress(Exception):
+        return dict(table.read_transaction(version).transaction_properties)
+    return {}
+
+
 def _count_expired(folder: Path, versions: list[int], keep: datetime.timedelta) -> int:
     """Count the versions replaced longer than ``keep`` ago; 0 if they are few."""
-
-    def written_at(version: int) -> float:
-        return _manifest(folder, version).stat().st_mtime
-
     # a version was replaced when the next one was written
     limit = time.time() - keep.total_seconds()
-    expired = bisect.bisect_right(versions[1:], limit, key=written_at)
+    expired = bisect.bisect_right(
+        versions[1:], limit, key=functools.partial(written_at, folder)
+    )
     return expired if expired >= len(versions) // 10 else 0
 
 

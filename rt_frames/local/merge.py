@@ -192,8 +192,8 @@ def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
             builder = table.merge_insert(keys)
             builder = builder.when_matched_update_all().when_not_matched_insert_all()
             transaction, counts = builder.execute_uncommitted(rows)
-            version = commits.commit(folder, table, transaction.operation)
-    response = {"version": version}
-    for name in _COUNTS:
-        response[name] = int(counts[name])
-    return response
+            numbers = {name: int(counts[name]) for name in _COUNTS}
+            version = commits.commit(
+                folder, table, transaction.operation, numbers=numbers
+            )
+    return {"version": version, **numbers}

@@ -29,7 +29,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from rt_frames.local import commits, engine, merge
+from rt_frames.local import calls, commits, engine, merge
+from rt_frames.local.calls import Call
 from rt_frames.local.http_error import HTTPError
 
 T = TypeVar("T")
@@ -89,14 +90,25 @@ class Store:
         self.root.mkdir(mode=engine.FOLDER_MODE, parents=True, exist_ok=True)
         self.staging.mkdir(mode=engine.FOLDER_MODE, exist_ok=True)
 
-    def names(self) -> list[str]:
-        """List the tables, sorted."""
-        names = []
-        for folder in self.root.glob("*.lance"):
-            name = folder.name.removesuffix(".lance")
-            if _NAME.fullmatch(name) and self._is_table(name):
-                names.append(name)
-        return sorted(names)
+    def names(self, after: str = "") -> Iterator[str]:
+        """Yield the tables with names greater than ``after``, sorted.
+
+        Each is looked at only when it is asked for: lists come in pages.
+        """
+        for name in sorted(name for name in self._list_names() if name > after):
+            versions = f"{self.root}/{name}.lance/_versions"
+            if _NAME.fullmatch(name) and os.path.isdir(versions):  # noqa: PTH112  # a third of pathlib's time
+                yield name
+
+    def _list_names(self) -> list[str]:
+        """List the names of what may be tables, as the folder spells them."""
+        # the folder may have been removed
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.root) as entries:
+            files = [entry.name for entry in entries]
+            return [
+                file.removesuffix(".lance") for file in files if file.endswith(".lance")
+            ]
+        return []
 
     def check_free(self, name: str, *, replace: bool = False) -> None:
         """Refuse an invalid name, and a taken name unless its table is replaced."""
@@ -128,6 +140,14 @@ class Store:
         self.check_there(name)
         return engine.open_table(self._folder(name), version)
 
+    def find_call(self, name: str, call: Call) -> tuple[dict[str, int], str] | None:
+        """Return the response to a call that was carried out, and its ETag, or None."""
+        with engine.as_http_errors(), self.locked_table(name) as folder:
+            response = calls.find(folder, engine.open_table(folder), call)
+            if response is None:
+                return None
+            return response, engine.etag(folder, response["version"])
+
     def _taken(self, name: str) -> HTTPError:
         if self._is_table(name):
             return HTTPError(409, f"table {name!r} already exists")
@@ -151,7 +171,7 @@ class Store:
             return False
         # a file system that folds case opens table a by the path of A, but lists only a
         folds_case = folder.with_name(folder.name.swapcase()).exists()
-        return not folds_case or folder in self.root.glob("*.lance")
+        return not folds_case or name in self._list_names()
 
     def _folder(self, name: str) -> Path:
         if not _NAME.fullmatch(name):

@@ -54,15 +54,15 @@ class Uploads:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def begin(self, name: str) -> str:
-        """Begin a multipart write to a table; return its id."""
+    def begin(self, name: str) -> tuple[str, int]:
+        """Begin a multipart write to a table; return its id, and the version."""
         with (
             engine.as_http_errors(),
             self._store.append_folder(name) as folder,
         ):
             # with this folder, staging outlives the request
             (folder / "parts").mkdir()
-            return folder.parent.name
+            return folder.parent.name, engine.newest_version(folder)
 
     def add_part(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import http
+import itertools
 import json
 import logging
 import re
@@ -22,12 +23,14 @@ from urllib.parse import parse_qs, unquote
 import pyarrow as pa
 
 from rt_frames._protocol.operations import ABILITIES
+from rt_frames._protocol.responses import CALL_HEADER
 from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import make_printable
 from rt_frames._version import __version__
 from rt_frames.errors import UnsupportedTypeError
-from rt_frames.local import changes, merge, query
+from rt_frames.local import calls, changes, merge, query
 from rt_frames.local.body import Body
+from rt_frames.local.calls import Call
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.store import Store
 from rt_frames.local.uploads import Uploads
@@ -168,10 +171,50 @@ class Application:
                     405,
                     f"{environ['REQUEST_METHOD']:.20} is not allowed at this path; use {method}",
                 )
-            return respond(self, environ, body, *map(unquote, match.groups()))
+            answer: Callable[..., Any] = partial(respond, self, environ, body)
+            names = [*map(unquote, match.groups())]
+            if not names:
+                return answer()
+            return self._answer_once(environ, body, answer, *names)
         # a 404 would mean that the table is missing
         status = 501 if re.fullmatch("/v1/table/[^/]+/.+", path) else 404
         raise HTTPError(status, f"the embedded service has no endpoint {path!r:.100}")
+
+    def _answer_once(
+        self, environ: Environ, body: Body, answer: Callable[..., Any], name: str
+    ) -> Any:
+        """Answer a request, or give the answer that an earlier attempt was given."""
+        is_read = environ["REQUEST_METHOD"] == "GET"
+        call = calls.parse(
+            environ.get("HTTP_X_RT_FRAMES_CALL", ""),
+            environ.get("HTTP_X_RT_FRAMES_SINCE", ""),
+            "" if is_read else environ["REQUEST_URI"],
+        )
+        try:
+            with calls.serving(call):
+                return answer(name)
+        except HTTPError:
+            kept = call and self._find_kept(name, call)
+            if not kept:
+                raise
+        # the client expects no success before it has sent all
+        while body.read(2**20):
+            pass
+        response, environ["rt_frames.etag"] = kept
+        return response
+
+    def _find_kept(self, name: str, call: Call) -> tuple[dict[str, int], str] | None:
+        try:
+            return self._store.find_call(name, call)
+        except HTTPError as error:
+            # the first error tells more
+            if error.status == 422:
+                raise
+        return None
+
+    def _find_call(self, _environ: Environ, _body: Body, _name: str) -> None:
+        # `_answer_once` has the answer of a call that was carried out
+        raise HTTPError(404, "this call was not carried out so far")
 
     def _list(self, environ: Environ, _body: Body) -> dict[str, Any]:
         after = _query_parameter(environ, "page_token")
@@ -180,11 +223,11 @@ class Application:
             raise HTTPError(
                 400, f"limit: expected a positive integer, got {limit!r:.100}"
             )
-        names = [name for name in self._store.names() if name > after]
-        page = names[: int(limit or len(names))]
-        if len(page) < len(names):
-            return {"tables": page, "page_token": page[-1]}
-        return {"tables": page}
+        names = self._store.names(after)
+        page = list(itertools.islice(names, int(limit) if limit else None))
+        if next(names, None) is None:
+            return {"tables": page}
+        return {"tables": page, "page_token": page[-1]}
 
     def _create(
         self, environ: Environ, body: Body, name: str, *, replace: bool = False
@@ -209,7 +252,7 @@ class Application:
         try:
             return self._create(environ, body, name, replace=mode == "overwrite")
         except HTTPError as error:
-            if error.status != 409:
+            if error.status != 409 or mode == "overwrite":
                 raise
             if mode == "exist_ok":
                 return {"version": self._store.open(name).version}
@@ -265,7 +308,8 @@ class Application:
         return {}
 
     def _begin_parts(self, _environ: Environ, _body: Body, name: str) -> dict[str, Any]:
-        return {"upload_id": self._uploads.begin(name)}
+        upload_id, version = self._uploads.begin(name)
+        return {"upload_id": upload_id, "version": version}
 
     def _complete_parts(
         self, environ: Environ, _body: Body, name: str
@@ -373,6 +417,7 @@ class Application:
         ("POST", "/v1/table/{name}/drop_columns/", _drop_columns),
         ("POST", "/v1/table/{name}/delete/", _delete),
         ("POST", "/v1/table/{name}/restore/", _restore),
+        ("GET", "/v1/table/{name}/call/", _find_call),
         ("GET", "/v1/namespace/$/table/list", _list),
         ("GET", "/v1/table/", _list),
         ("POST", "/v1/table/{name}/create/", _create_or_replace),
@@ -398,6 +443,9 @@ def _common_headers(environ: Environ) -> list[tuple[str, str]]:
     etag = environ.get("rt_frames.etag")
     if etag:
         headers.append(("ETag", f'"{etag}"'))
+    call_id = environ.get("HTTP_X_RT_FRAMES_CALL", "")
+    if calls.is_id(call_id):
+        headers.append((CALL_HEADER, call_id))
     request_id = environ.get("HTTP_X_REQUEST_ID")
     if request_id:
         safe_id = re.sub(r"[^\w.-]", "", request_id, flags=re.ASCII)[:100]

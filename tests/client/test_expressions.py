@@ -423,8 +423,6 @@ def test_what_expressions_need_is_said(server, table):
     if hasattr(pd, "col"):
         with pytest.raises(ValueError, match=r"pandas.*pl\.col\('n'\) > 1"):
             table.count(pd.col("n") > 1)
-    with pytest.raises(ValueError, match=r"^params: "):
-        table.count(n > 1, params=[1])
     bare = connected(server, dialect="documented").table("t")
     with pytest.raises(ValueError, match=r"^where: this service does not describe"):
         bare.delete(n > 1)

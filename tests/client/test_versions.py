@@ -39,7 +39,7 @@ def test_a_handle_of_a_version_reads_it_in_every_way(place, table):
     assert old.to_arrow().equals(FIRST)
     assert old.to_polars().equals(pl.from_arrow(FIRST))
     assert old.to_pandas()["id"].tolist() == [1, 2, 3]
-    assert old.to_arrow(columns=["s"], where="id = ?", params=[2]).to_pydict() == {
+    assert old.to_arrow(columns=["s"], where=pl.col("id") == 2).to_pydict() == {
         "s": ["y"]
     }
     assert old.to_arrow(limit=0).schema == FIRST.schema

@@ -539,13 +539,22 @@ def draw_create(r: random.Random, table: Table, *, if_exists: str = "") -> Call:
     return Call(f"create {frame}, if_exists={if_exists}", do, [step], frame)
 
 
-_CONDITIONS: dict[str, Callable[[Any, Any], bool]] = {
-    "`{}` IS NULL": lambda value, _: value is None,
-    "`{}` IS NOT NULL": lambda value, _: value is not None,
-    "`{}` = ?": lambda value, other: value is not None and value == other,
-    "NOT (`{}` = ?)": lambda value, other: value is not None and value != other,
-    "`{}` <> ?": lambda value, other: value is not None and value != other,
-    "`{}` IS DISTINCT FROM ?": lambda value, other: value != other,
+# a condition on a column, and whether a value of the column fulfils it
+_CONDITIONS: dict[str, tuple[Any, Callable[[Any, Any], bool]]] = {
+    "is null": (lambda c, _: c.is_null(), lambda value, _: value is None),
+    "is not null": (lambda c, _: c.is_not_null(), lambda value, _: value is not None),
+    "equal": (
+        lambda c, literal: c == literal,
+        lambda value, other: value is not None and value == other,
+    ),
+    "not equal": (
+        lambda c, literal: ~(c == literal),
+        lambda value, other: value is not None and value != other,
+    ),
+    "another or null": (
+        lambda c, literal: (c != literal) | c.is_null(),
+        lambda value, other: value != other,
+    ),
 }
 
 
@@ -558,13 +567,14 @@ def draw_delete(r: random.Random, table: Model) -> Call:
     elif types.is_floating(arrow):
         conditions = conditions[:3]
     condition = r.choice(conditions)
-    holds = _CONDITIONS[condition]
+    express, holds = _CONDITIONS[condition]
     values = [row[name] for row in table.rows if row[name] is not None]
     values = [value for value in values if value == value]  # noqa: PLR0124
     value = r.choice(values or VALUES[family(arrow)][:1])
     value = fit(value, arrow)
-    where = condition.format(name)
-    params = [value] if "?" in where else None
+    stored = value.bytes if isinstance(value, uuid.UUID) else value
+    literal = pl.from_arrow(pa.array([stored], arrow))
+    where = express(pl.col(name), pl.lit(literal))
 
     def step(now: Table) -> Table:
         now = existing(now)
@@ -574,9 +584,9 @@ def draw_delete(r: random.Random, table: Model) -> Call:
         return Model(now.fields, kept)
 
     def do(client: rt.Client) -> Any:
-        return client.table(NAME).delete(where, params=params)
+        return client.table(NAME).delete(where)
 
-    return Call(f"delete {where} {params}", do, [step])
+    return Call(f"delete {name} {condition} {value}", do, [step])
 
 
 def draw_new_name(r: random.Random, table: Model) -> str:

@@ -52,7 +52,7 @@ assert_type(rt.schema(polars_frame.lazy()), pa.Schema)
 
 rt.to_table(polars_frame, "t", if_exists="replace")
 rt.to_table(polars_frame, "t", if_exists="upsert", on=["a"], add_columns=True)
-assert_type(rt.table("t").delete("a = ?", params=[1]), int | None)
+assert_type(rt.table("t").delete(pl.col("a") == 1), int | None)
 assert_type(rt.table("t", version=3).restore(), rt.RemoteTable)
 assert_type(
     rt.alter_table(
@@ -74,13 +74,14 @@ assert_type(
 
 assert_type(table.to_pandas(columns=["a"], where="a > 1", limit=1), pd.DataFrame)
 assert_type(
-    table.to_polars(where="a = ? OR b < ?", params=[1, date(2024, 3, 1)]), pl.DataFrame
+    table.to_polars(where=(pl.col("a") == 1) | (pl.col("b") < date(2024, 3, 1))),
+    pl.DataFrame,
 )
 assert_type(table.to_arrow(limit=0), pa.Table)
 assert_type(table.scan().filter(pl.col("a") > 1).collect(), pl.DataFrame)
 assert_type(table.scan().pipe(rt.to_table, "t", if_exists="replace"), rt.RemoteTable)
 assert_type(table.count(), int)
-assert_type(table.count("a IN (?, ?)", params=(1, 2)), int)
+assert_type(table.count([("a", "in", (1, 2))]), int)
 table.drop()
 
 assert_type(rt.list_tables(client=client), list[str])
