@@ -157,6 +157,8 @@ def _laid_out(source: Source, options: OpenOptions, refusals: Refusals) -> Sourc
         exact = frozenset(table_casts.keys() - casts.keys())
         casts = {**casts, **table_casts}
     layout = portable_layout(schema, casts, refusals)
+    # a null key is refused for what it is, whatever the table allows
+    layout = layout._replace(required=layout.required.difference(options.keys))
     return dataclasses.replace(
         source,
         schema=layout.schema,

@@ -14,6 +14,7 @@ import time
 from dataclasses import replace
 
 from rt_frames import errors
+from rt_frames._frames.rewrite import can_rewrite
 from rt_frames._protocol.calls import Cures
 from rt_frames._protocol.operations import ADD_COLUMNS, ALTER, DROP_COLUMNS
 from rt_frames._protocol.responses import parse_version
@@ -28,7 +29,7 @@ from rt_frames._schema.data_type import iter_fields
 from rt_frames._service.replace_columns import offer_rewrite
 from rt_frames._service.service import Service
 from rt_frames._service.write import WriteResult
-from rt_frames._text import list_some
+from rt_frames._text import list_names, list_some
 
 log = logging.getLogger("rt_frames")
 
@@ -74,12 +75,20 @@ def _is_untyped_cast(change: Alteration) -> bool:
 
 def check_engine(service: Service, name: str, plan: AlterationPlan) -> None:
     """Raise AlterationError if the engine is known, and refuses a change."""
-    refused = [f"{one} ({one.refused})" for one in plan if one.refused]
+    refused = [change for change in plan if change.refused]
     if not refused or not service.dialect.knows_engine:
         return
-    cure = offer_rewrite(service, name)
+    stuck = [change.path for change in refused if not can_rewrite(change)]
+    if stuck:
+        cure = (
+            f"a rewrite cannot cast {list_names(stuck)} either; keep the type, or create "
+            "a new table"
+        )
+    else:
+        cure = offer_rewrite(service, name)
+    reasons = [f"{change} ({change.refused})" for change in refused]
     raise errors.AlterationError(
-        f"the engine refuses {list_some(refused)}; nothing was sent; {cure}"
+        f"the engine refuses {list_some(reasons)}; nothing was sent; {cure}"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import datetime as dt
+import re
 import subprocess
 import sys
 import types
@@ -378,6 +379,28 @@ def test_a_list_in_other_words_is_offered_as_one(dtype):
     with pytest.raises(ValueError, match='did you mean "list<item: int64>"'):
         rt.data_type(dtype)
     assert meant("list<item: int64>") == pa.list_(pa.int64())
+
+
+OFFERED = {
+    "decimal:128:10:2": "decimal128(10, 2)",
+    "decimal:256:40:2": "decimal256(40, 2)",
+    "decimal(10)": "decimal128(10, 0)",
+    "NUMERIC(10,2)": "decimal128(10, 2)",
+    "timestamp:us:UTC": "timestamp[us, tz=UTC]",
+    "timestamp:ms:-": "timestamp[ms]",
+    "timestamp:us:+05:30": "timestamp[us, tz=+05:30]",
+    "timestamp[ms, tz = Europe/Berlin]": "timestamp[ms, tz=Europe/Berlin]",
+    "Datetime(ns)": "timestamp[ns]",
+    "timedelta(ms)": "duration[ms]",
+    "time64:ns": "time64[ns]",
+}
+
+
+@pytest.mark.parametrize(("text", "offer"), OFFERED.items(), ids=OFFERED)
+def test_a_type_that_is_offered_keeps_the_parameters(text, offer):
+    with pytest.raises(ValueError, match=re.escape(f'did you mean "{offer}"?')):
+        rt.data_type(text)
+    assert str(meant(offer)) == offer
 
 
 def test_the_type_inside_that_is_unknown_is_named():
