@@ -127,7 +127,8 @@ class Session:
         """Send a request, again if that is safe. Return the outcome."""
         if retries is None:
             retries = self.retries
-        return retry(self._attempt, _may_repeat, request, retries, RETRY_DEADLINE)
+        deadline = min(RETRY_DEADLINE, request.max_timeout)
+        return retry(self._attempt, _may_repeat, request, retries, deadline)
 
     def _attempt(self, request: Request) -> Outcome:
         """Make one attempt, and record it for the note of an interrupt."""

@@ -79,6 +79,13 @@ INDICES = Operation(
     effect="read",
     lancedb="/v1/table/{}/index/list/",
 )
+HISTORY = Operation(
+    "history",
+    "list the versions of {}",
+    "list the versions of a table",
+    effect="read",
+    lancedb="/v1/table/{}/version/list/",
+)
 CREATE = Operation(
     "create",
     "create {}",
@@ -175,12 +182,17 @@ ABORT_PARTS = Operation(
     lancedb="/v1/table/{}/multipart_write/abort",
 )
 
-# what an embedded service reports in the header x-rt-frames-can: upserts by several
+# what an embedded service of 0.3 can, which does not report it: upserts by several
 # keys, and of any size; a commit that checks the version that it replaces; extension
 # types in its descriptions
-ABILITIES = ("keys", "upsert-any-size", "complete-checks-version", "extensions")
-# what one of 0.3 can, which does not report it
-UNREPORTED_ABILITIES = ABILITIES
+UNREPORTED_ABILITIES = (
+    "keys",
+    "upsert-any-size",
+    "complete-checks-version",
+    "extensions",
+)
+# what one reports in the header x-rt-frames-can; besides these: the newest versions
+ABILITIES = (*UNREPORTED_ABILITIES, "history")
 
 _OTHER_API = 'if the server offers LanceDB\'s API, connect with dialect="lancedb"'
 _ALWAYS_POSSIBLE = ("fail", "skip")
