@@ -21,9 +21,9 @@ class Version(NamedTuple):
     time : datetime.datetime
         When it was made, in UTC.
     operation : str or None
-        What made it: "create", "replace", "append", "upsert", "delete", "alter", "add
-        columns", "drop columns", "restore", or another word of the engine. None if the
-        service does not report it.
+        What made it: "create", "replace", "replace where", "append", "upsert",
+        "delete", "alter", "add columns", "drop columns", "restore", or another word of
+        the engine. None if the service does not report it.
     rows : int or None
         The rows that the table had; None if the service does not report them.
 

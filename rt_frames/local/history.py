@@ -76,11 +76,15 @@ def _name_operation(version: Any) -> str:
         transaction = version.read_transaction(version.version)
     if transaction is None:
         return ""
-    kind = type(transaction.operation).__name__
+    operation = transaction.operation
+    kind = type(operation).__name__
     if kind == _UNNAMED:
         return ""
     if kind == "Overwrite" and transaction.read_version == 0:
         return "create"
+    # an update by Lance itself, such as a merge, names the fields that it wrote
+    if kind == "Update" and not operation.fields_for_preserving_frag_bitmap:
+        return "replace where"
     word = _WORDS.get(kind) or re.sub("(?<!^)(?=[A-Z])", " ", kind).lower()
     if word == "alter":
         before = _open(version, version.version - 1)

@@ -191,6 +191,16 @@ def test_what_other_programs_did_has_the_engine_s_word(place, name):
     assert [each.rows for each in table.history()] == [3] * 6
 
 
+def test_deleted_and_new_rows_in_one_commit_are_a_replacement(place, name):
+    place.create(name, ROWS)
+    stored = place.open(name)
+    new = lance.fragment.write_fragments(ROWS.slice(0, 1), stored, mode="append")
+    update = lance.LanceOperation.Update(removed_fragment_ids=[0], new_fragments=new)
+    lance.LanceDataset.commit(stored, update, read_version=1)
+    (version, _) = place.client.table(name).history()
+    assert (version.operation, version.rows) == ("replace where", 1)
+
+
 def test_a_version_that_cannot_be_read_is_left_out(place, name):
     for _ in range(3):
         place.append(name, ROWS)
