@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from rt_frames._display import hide_traceback, share_docstring, show_choices
 from rt_frames._frames.any_frame import arrow_schemas, sent_schema, type_reader
 from rt_frames._frames.compression import Compression
 from rt_frames._names import check_order
+from rt_frames._protocol.versions import Version
 from rt_frames._schema.alterations import (
     Alteration,
     AlterationPlan,
@@ -46,6 +48,7 @@ __all__ = [
     "AlterationPlan",
     "Client",
     "RemoteTable",
+    "Version",
     "alter_columns",
     "alter_table",
     "arrow_type",
@@ -251,20 +254,27 @@ def schema(data: Frame) -> pa.Schema:
     return sent_schema(data)
 
 
-@by_keyword(int="version", Client="client")
+@by_keyword(int="version", datetime="version", Timestamp="version", Client="client")
 def table(
-    name: str, *, version: int | None = None, client: Client | None = None
+    name: str,
+    *,
+    version: int | datetime.datetime | None = None,
+    client: Client | None = None,
 ) -> RemoteTable:
-    """Return a handle to an existing table; no request is made.
+    """Return a handle to an existing table, or to a version of it.
+
+    No request is made, unless ``version`` is a time.
 
     Parameters
     ----------
     name : str
         The table's name.
-    version : int, optional
-        A version to read. Such a handle is read-only, except that ``restore()`` makes
-        its version the newest. Defaults to the newest version at each read. Versions
-        count from 1, again after a drop; a folder keeps replaced versions for a day.
+    version : int or datetime, optional
+        A version to read, or a time with a zone, which means the newest version then.
+        Such a handle is read-only, except that ``restore()`` makes its version the
+        newest. Defaults to the newest version at each read. Versions count from 1,
+        again after a drop; a folder keeps replaced versions for a day.
+        `RemoteTable.history` lists them.
     client : Client, optional
         Defaults to the client of the last `connect`.
 
@@ -277,7 +287,9 @@ def table(
     Raises
     ------
     ValueError, TypeError
-        If the name is not valid for a table.
+        If the name is not valid for a table, or a time has no zone.
+    TableNotFoundError
+        If ``version`` is a time before that of the oldest version.
 
     Examples
     --------

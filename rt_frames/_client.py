@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import math
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -27,11 +29,13 @@ from rt_frames._http.rows import Rows
 from rt_frames._names import RESERVED, DialectName, check_order, did_you_mean
 from rt_frames._protocol.calls import query
 from rt_frames._protocol.operations import (
+    DESCRIBE,
     QUERY,
     Dialect,
     parse_dialect,
 )
 from rt_frames._protocol.responses import Description
+from rt_frames._protocol.versions import History
 from rt_frames._schema.alterations import (
     Alteration,
     AlterationPlan,
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rt_frames._frames.frame_types import Frame
+    from rt_frames._protocol.versions import Version
 
     Where = str | pl.Expr | list[tuple[str, str, Any]]
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
@@ -159,9 +164,11 @@ class Client:
         self._service.close()
 
     @hide_traceback
-    @by_keyword(int="version")
-    def table(self, name: str, *, version: int | None = None) -> RemoteTable:
-        """Return a handle to an existing table; no request is made.
+    @by_keyword(int="version", datetime="version", Timestamp="version")
+    def table(
+        self, name: str, *, version: int | datetime.datetime | None = None
+    ) -> RemoteTable:
+        """Return a handle to an existing table, or to a version of it.
 
         Parameters and errors as in `rt_frames.table`.
 
@@ -175,6 +182,8 @@ class Client:
         if version is None:
             return RemoteTable(name, self)
         self._service.dialect.path(QUERY, name)
+        if isinstance(version, datetime.date):
+            version = self._service.version_at(name, _check_zone(version))
         version = check_whole_number("version", version, 1)
         return RemoteTable(name, self, version=version, _pinned=True)
 
@@ -340,6 +349,30 @@ class RemoteTable:
             object.__setattr__(self, "_schema", self._describe().schema)
         return self._schema
 
+    @property
+    @hide_traceback
+    def columns(self) -> list[str]:
+        """The names of the columns.
+
+        They are fetched as ``schema`` is. ValueError if the service cannot describe
+        tables.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.table("readings").columns
+        ['at']
+        """
+        schema = self.schema
+        if schema is None:
+            self._service.dialect.path(DESCRIBE, self.name)
+            raise ValueError(
+                "columns: this service does not describe tables; read a row: "
+                ".head(1).columns"
+            )
+        names: list[str] = schema.names
+        return names
+
     def _describe(self, max_timeout: float = math.inf) -> Description:
         return self._service.describe(
             self.name,
@@ -358,24 +391,52 @@ class RemoteTable:
         return f"RemoteTable({facts}, at {self.client})"
 
     def _repr_html_(self) -> str:
-        """Show the columns in a notebook, fetching the schema if it is unknown."""
-        if self._schema is None:
-            # a display never raises
-            with contextlib.suppress(Exception):
-                schema = self._describe(max_timeout=DISPLAY_TIMEOUT).schema
-                object.__setattr__(self, "_schema", schema)
+        """Show the columns in a notebook, fetching what is unknown.
+
+        A handle that no write returned also shows version and rows, or that the table
+        does not exist.
+        """
+        found: list[str] = []
+        # a display never raises
+        with contextlib.suppress(Exception):
+            found = self._look_up()
         rows = []
         for column in self._schema or ():
             nullable = "" if column.nullable else "no"
             rows.append((column.name, str(column.type), nullable))
         title = f"Remote table {self.name}"
-        facts = self._facts()
+        facts = found or self._facts()
         if facts:
             title += f": {', '.join(facts)}"
         note = f"at {self.client}"
         if self.request_id is not None:
             note += f", request {self.request_id}"
         return as_html(Listing(title, ("column", "type", "nullable"), rows, [note]))
+
+    def _look_up(self) -> list[str]:
+        """Fetch what a display shows, within its timeout.
+
+        Return the facts, unless the handle has those of a write.
+        """
+        deadline = time.monotonic() + DISPLAY_TIMEOUT
+        is_of_write = self.request_id is not None
+        if is_of_write and self._schema is not None:
+            return []
+        try:
+            schema, version = self._describe(max_timeout=DISPLAY_TIMEOUT)
+        except errors.TableNotFoundError:
+            return [*self._facts(), "does not exist"]
+        if schema is not None:
+            object.__setattr__(self, "_schema", schema)
+        if is_of_write or version is None:
+            return []
+        rows = None
+        with contextlib.suppress(errors.RemoteError):
+            rows = self._service.count(
+                self.name, version=version, max_timeout=deadline - time.monotonic()
+            )
+        found = replace(self, rows=rows, version=version)
+        return found._facts()  # noqa: SLF001  # same class
 
     @hide_traceback
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -581,6 +642,33 @@ class RemoteTable:
         return to_polars(self._reader(columns, where, limit).read_all())
 
     @hide_traceback
+    def head(self, n: int = 5) -> pl.DataFrame:
+        """Read the first rows into a Polars frame.
+
+        Parameters
+        ----------
+        n : int, default 5
+            The number of rows.
+
+        Returns
+        -------
+        polars.DataFrame
+            The rows, as of ``to_polars(limit=n)``.
+
+        Raises
+        ------
+        ValueError, RemoteError
+            As in `to_arrow`.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.table("readings").head(1)["at"].to_list()
+        [1]
+        """
+        return self.to_polars(limit=check_whole_number("n", n, 0))
+
+    @hide_traceback
     def scan(self) -> pl.LazyFrame:
         """Return a Polars query that fetches only the rows and columns it needs.
 
@@ -708,6 +796,49 @@ class RemoteTable:
         if version is not None:
             object.__setattr__(self, "_since", version)
         return rows
+
+    @hide_traceback
+    def history(self, limit: int = 100) -> tuple[Version, ...]:
+        """List the versions of the table that are kept, newest first.
+
+        Left out are those in which an embedded service only merged files. They have
+        the rows of the version before.
+
+        Parameters
+        ----------
+        limit : int, default 100
+            The maximum number of versions.
+
+        Returns
+        -------
+        tuple of Version
+            The versions, shown as a table. Embedded services report all fields;
+            others may leave some out.
+
+        Raises
+        ------
+        ValueError
+            If the service cannot list versions.
+        TableNotFoundError
+            If the table does not exist.
+        RemoteError
+            If the service refuses or cannot be reached.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import rt_frames as rt
+        >>> table = pl.DataFrame({"n": [1, 2, 3]}).remote.to_table("looked_back_on")
+        >>> table.delete(pl.col("n") > 1)
+        2
+        >>> for version in table.history():
+        ...     print(version.version, version.operation, version.rows)
+        2 delete 1
+        1 create 3
+        """
+        limit = check_whole_number("limit", limit, 1)
+        versions = self._service.list_versions(self.name, limit, since=self._since)
+        return History(versions)
 
     @hide_traceback
     def restore(self) -> RemoteTable:
@@ -939,6 +1070,15 @@ class RemoteTable:
                 for path, is_allowed in _items("nullable", nullable)
             ]
         )
+
+
+def _check_zone(moment: datetime.date) -> datetime.datetime:
+    if isinstance(moment, datetime.datetime) and moment.tzinfo is not None:
+        return moment
+    raise ValueError(
+        f"version: {show_value(moment)} has no time zone; pass a datetime that has one, "
+        "such as .astimezone() returns"
+    )
 
 
 def _items(option: str, by_path: Mapping[str, T]) -> Iterable[tuple[str, T]]:

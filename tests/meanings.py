@@ -19,7 +19,7 @@ from rt_frames._protocol.meanings import Ending, explain, explain_unreadable
 from rt_frames._protocol.responses import Response
 
 FILE = Path(__file__).with_name("meanings.txt")
-READS = ["list", "describe", "count_rows", "query", "indices"]
+READS = ["list", "describe", "count_rows", "query", "indices", "history"]
 ROWS = ["create", "replace", "append", "upsert"]
 CHANGES = ["alter", "add_columns", "drop_columns", "delete", "restore", "drop"]
 PARTS = [

@@ -79,6 +79,13 @@ INDICES = Operation(
     effect="read",
     lancedb="/v1/table/{}/index/list/",
 )
+HISTORY = Operation(
+    "history",
+    "list the versions of {}",
+    "list the versions of a table",
+    effect="read",
+    lancedb="/v1/table/{}/version/list/",
+)
 CREATE = Operation(
     "create",
     "create {}",
@@ -192,9 +199,9 @@ UNREPORTED_ABILITIES = (
     "complete-checks-version",
     "extensions",
 )
-# what one reports in the header x-rt-frames-can; "once": a write that is sent again
-# with the same id is stored once
-ABILITIES = (*UNREPORTED_ABILITIES, "once")
+# what one reports in the header x-rt-frames-can; besides these: a write that is sent
+# again with the same id is stored once; the newest versions
+ABILITIES = (*UNREPORTED_ABILITIES, "once", "history")
 
 _OTHER_API = 'if the server offers LanceDB\'s API, connect with dialect="lancedb"'
 _ALWAYS_POSSIBLE = ("fail", "skip")

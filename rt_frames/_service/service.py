@@ -10,6 +10,8 @@ import logging
 import math
 import os
 import time
+import uuid
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -51,6 +53,7 @@ from rt_frames._protocol.responses import (
     parse_no_rows,
     parse_table_names,
     parse_version,
+    parse_versions,
 )
 from rt_frames._schema.data_type import map_types, storage
 from rt_frames._service.interrupts import noting_interrupts
@@ -62,13 +65,15 @@ from rt_frames._service.outcome import (
     reclassify_exists,
 )
 from rt_frames._service.where import cure_by_scan, parse_where, write_where
+from rt_frames._text import count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rt_frames._http.rows import Rows
     from rt_frames._protocol.calls import Explanation
     from rt_frames._protocol.responses import Response
+    from rt_frames._protocol.versions import Version
     from rt_frames._service.interrupts import Answer
 
 log = logging.getLogger("rt_frames")
@@ -76,6 +81,8 @@ log = logging.getLogger("rt_frames")
 _RUN_AGAIN = "run the same call again for the missing changes"
 # the server's first version with multipart writes
 _PARTS_SINCE = (0, 4)
+# versions in which a time is looked for first
+_RECENT = 100
 # statuses for a path, method or content type that a server does not know
 _NO_SUCH_OPERATION = (404, 405, 406, 415, 501)
 
@@ -253,26 +260,24 @@ class Service:
         purpose = Purpose(LIST)
         if before is not None:
             purpose = before._replace(operation=LIST, exist_ok=False, cures=NO_CURES)
-        names: list[str] = []
-        for page in self._list_pages(purpose, retries):
-            names += page
-        return names
-
-    def _list_pages(self, purpose: Purpose, retries: int | None) -> Iterator[list[str]]:
-        """Yield each page of table names, within the read timeout."""
         headers = fresh_headers() if self.dialect.has(operations.DESCRIBE) else {}
+        path = self.dialect.path(LIST)
+        request = Request(purpose, path, parse_table_names, "GET", headers=headers)
+        return self._list(request, retries)
+
+    def _list(self, first: Request, retries: int | None = None) -> list[Any]:
+        """Return all items of a list, following pages."""
         deadline = time.monotonic() + self._options.timeouts.read
-        first = self.dialect.path(LIST)
-        separator = "&" if "?" in first else "?"
-        path = first
+        separator = "&" if "?" in first.path else "?"
+        request = first
+        items: list[Any] = []
         tokens: set[str] = set()
         while True:
-            request = Request(purpose, path, parse_table_names, "GET", headers=headers)
             result = self._result(request, self.session.send(request, retries))
             page, token = result.value
-            yield page
+            items += page
             if token is None:
-                return
+                return items
             problem = ""
             if token in tokens:
                 problem = "the service returned the same page_token twice; report this to its operator"
@@ -281,11 +286,12 @@ class Service:
                 seconds = self._options.timeouts.read
                 problem = f"{len(tokens):,} pages took the whole read timeout, {seconds:g} s; increase the timeout"
             if problem:
-                text = f"could not list tables: {problem}"
+                text = f"could not {first.action}: {problem}"
                 facts = {"status": 200, "request_id": result.request_id, "attempts": 1}
                 failure = Failure(errors.ResponseError, text, facts=facts)
-                raise make_error(failure, purpose)
-            path = f"{first}{separator}page_token={token}"
+                raise make_error(failure, first.purpose)
+            path = f"{first.path}{separator}page_token={token}"
+            request = dataclasses.replace(first, path=path, id=str(uuid.uuid4()))
 
     def is_listed(self, name: str | None) -> bool | None:
         """Return whether a table is listed, or None if the list cannot be read."""
@@ -439,6 +445,42 @@ class Service:
         )
         return number
 
+    def list_versions(
+        self, name: str, limit: int | None = None, *, since: int | None = None
+    ) -> list[Version]:
+        """List the newest versions of a table, newest first."""
+        self.check_name(name)
+        path = self.dialect.path(operations.HISTORY, name)
+        # other servers may list the oldest first
+        if limit is not None and "history" in self.can:
+            path += f"?limit={limit}"
+        purpose = Purpose(operations.HISTORY, name)
+        headers = fresh_headers(since)
+        versions: list[Version] = self._list(
+            Request(purpose, path, parse_versions, headers=headers)
+        )
+        versions.sort(key=attrgetter("version"), reverse=True)
+        return versions[:limit]
+
+    def version_at(self, name: str, moment: datetime.datetime) -> int:
+        """Return the number of the newest version at a time.
+
+        Raise TableNotFoundError if all versions are newer.
+        """
+        versions: list[Version] = []
+        # a time is seldom long ago
+        for limit in (_RECENT, None):
+            versions = self.list_versions(name, limit)
+            for version in versions:
+                if version.time <= moment:
+                    return version.version
+        text = f"table {name!r} has no version of {moment} or before"
+        if versions:
+            oldest = versions[-1]
+            text += f"; the oldest, {oldest.version}, is of {oldest.time}"
+        text += "; pass a later time"
+        raise errors.TableNotFoundError(text, table=name)
+
     def list_indices(self, name: str) -> list[str]:
         """List a table's indices. Empty if the service cannot list them."""
         indices: list[str] = []
@@ -586,8 +628,8 @@ class Service:
         body = json_body({"predicate": condition})
         result = self._change(operations.DELETE, name, body, parse_deleted, advice)
         version, rows = result.value
-        number = "an unknown number of" if rows is None else f"{rows:,}"
-        log.info("deleted %s rows of table %s, %s", number, name, result.request_id)
+        number = "an unknown number of rows" if rows is None else count(rows, "row")
+        log.info("deleted %s of table %s, %s", number, name, result.request_id)
         return version, rows
 
     def restore(self, name: str, version: int) -> Result:

@@ -28,7 +28,7 @@ from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import make_printable
 from rt_frames._version import __version__
 from rt_frames.errors import UnsupportedTypeError
-from rt_frames.local import calls, changes, merge, query
+from rt_frames.local import calls, changes, history, merge, query
 from rt_frames.local.body import Body
 from rt_frames.local.calls import Call
 from rt_frames.local.http_error import HTTPError
@@ -218,13 +218,8 @@ class Application:
 
     def _list(self, environ: Environ, _body: Body) -> dict[str, Any]:
         after = _query_parameter(environ, "page_token")
-        limit = _query_parameter(environ, "limit")
-        if limit and not re.fullmatch("0*[1-9][0-9]{0,17}", limit):
-            raise HTTPError(
-                400, f"limit: expected a positive integer, got {limit!r:.100}"
-            )
         names = self._store.names(after)
-        page = list(itertools.islice(names, int(limit) if limit else None))
+        page = list(itertools.islice(names, _limit(environ)))
         if next(names, None) is None:
             return {"tables": page}
         return {"tables": page, "page_token": page[-1]}
@@ -394,6 +389,12 @@ class Application:
         ]
         return {"indexes": indices}
 
+    def _list_versions(
+        self, environ: Environ, _body: Body, name: str
+    ) -> dict[str, Any]:
+        table = self._store.open(name)
+        return {"versions": history.list_versions(table, _limit(environ))}
+
     def _count_rows(self, _environ: Environ, body: Body, name: str) -> int:
         return query.count_rows(*self._open(body, name))
 
@@ -430,6 +431,7 @@ class Application:
         ("POST", "/v1/table/{name}/count_rows/", _count_rows),
         ("POST", "/v1/table/{name}/query/", _query),
         ("POST", "/v1/table/{name}/index/list/", _list_indices),
+        ("POST", "/v1/table/{name}/version/list/", _list_versions),
         ("POST", "/v1/table/{name}/drop/", _drop),
     )
 
@@ -477,6 +479,16 @@ def _pattern(route: str) -> str:
 
 def _query_parameter(environ: Environ, name: str) -> str:
     return parse_qs(str(environ["QUERY_STRING"])).get(name, [""])[-1]
+
+
+def _limit(environ: Environ) -> int | None:
+    """Return how many items a list may have, or None."""
+    limit = _query_parameter(environ, "limit")
+    if not limit:
+        return None
+    if not re.fullmatch("0*[1-9][0-9]{0,17}", limit):
+        raise HTTPError(400, f"limit: expected a positive integer, got {limit!r:.100}")
+    return int(limit)
 
 
 def _if_match(environ: Environ) -> str:

@@ -156,6 +156,8 @@ def test_the_log_tells_how_many(place, table, caplog):
     table.delete("id > 2")
     assert f"deleted 2 rows of table {table.name}" in caplog.text
     assert "id > 2" not in caplog.text
+    table.delete("id = 1")
+    assert f"deleted 1 row of table {table.name}" in caplog.text
 
 
 # Services that are not embedded

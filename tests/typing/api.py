@@ -6,7 +6,7 @@ do not see ``frame.remote``.
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from typing import assert_type
 
 import pandas as pd
@@ -54,6 +54,15 @@ rt.to_table(polars_frame, "t", if_exists="replace")
 rt.to_table(polars_frame, "t", if_exists="upsert", on=["a"], add_columns=True)
 assert_type(rt.table("t").delete(pl.col("a") == 1), int | None)
 assert_type(rt.table("t", version=3).restore(), rt.RemoteTable)
+yesterday = datetime.now(UTC) - timedelta(days=1)
+assert_type(rt.table("t", version=yesterday), rt.RemoteTable)
+assert_type(client.table("t", version=pd.Timestamp.now("UTC")), rt.RemoteTable)
+history = rt.table("t").history(limit=10)
+assert_type(history, tuple[rt.Version, ...])
+assert_type(history[0].version, int)
+assert_type(history[0].time, datetime)
+assert_type(history[0].operation, str | None)
+assert_type(history[0].rows, int | None)
 assert_type(
     rt.alter_table(
         polars_frame.lazy(), "t", pandas_frame, rename={"a": "b"}, rewrite=True
@@ -78,6 +87,8 @@ assert_type(
     pl.DataFrame,
 )
 assert_type(table.to_arrow(limit=0), pa.Table)
+assert_type(table.columns, list[str])
+assert_type(table.head(), pl.DataFrame)
 assert_type(table.scan().filter(pl.col("a") > 1).collect(), pl.DataFrame)
 assert_type(table.scan().pipe(rt.to_table, "t", if_exists="replace"), rt.RemoteTable)
 assert_type(table.count(), int)
