@@ -45,6 +45,7 @@ from rt_frames._schema.alterations import (
 from rt_frames._schema.data_type import is_list, iter_fields
 from rt_frames._service import alter
 from rt_frames._service.service import Service
+from rt_frames._service.where import write_fitting
 from rt_frames._service.write import IfExists, WriteOptions, write
 from rt_frames._text import count, format_bytes, list_some, show_value
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
     from rt_frames._frames.frame_types import Frame
     from rt_frames._protocol.versions import Version
+    from rt_frames._schema.leaves import Condition
 
     Where = str | pl.Expr | list[tuple[str, str, Any]]
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
@@ -676,8 +678,9 @@ class RemoteTable:
         version, so that two uses in one query agree. Call it again for the newest
         version. If the service reports no version, each run reads the newest.
 
-        The service selects columns, and the first rows of ``head``. Polars applies
-        conditions, batch by batch; `to_polars` sends ``where`` to the service instead.
+        The service selects columns, the first rows of ``head``, and the rows of those
+        conditions that ``where`` of `to_arrow` takes, too. Polars applies all others,
+        batch by batch.
 
         Returns
         -------
@@ -709,12 +712,17 @@ class RemoteTable:
         service.dialect.path(QUERY, self.name)
         schema, version = self._describe()
 
-        def read(columns: list[str] | None, limit: int | None) -> Rows:
-            content = {**query(columns, limit=limit), "version": version}
+        def read(
+            columns: list[str] | None, conditions: list[Condition], limit: int | None
+        ) -> Rows:
+            content = {**query(columns, limit), "version": version}
+            condition = write_fitting(conditions)
+            if condition is not None:
+                content["filter"] = condition
             return service.read(self.name, content, since=self._since)
 
         if schema is None:
-            with contextlib.closing(read(None, 1)) as rows:
+            with contextlib.closing(read(None, [], 1)) as rows:
                 schema = rows.schema
         return scan(schema, read, is_pure=version is not None)
 

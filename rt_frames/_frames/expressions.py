@@ -6,6 +6,7 @@ may be missing. A node is recognised by making it again of its parts.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import warnings
@@ -16,6 +17,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from rt_frames import errors
 from rt_frames._frames.exact_value import (
     Outside,
     Value,
@@ -141,6 +143,23 @@ def parse(
             "none; nothing was deleted; compare columns with values"
         )
     return condition
+
+
+def recognised(predicate: pl.Expr, schema: pa.Schema) -> list[Condition]:
+    """Return plain conditions, all of which hold for each row of a predicate.
+
+    A predicate comes from Polars' optimizer. Its other conjuncts are left out.
+    """
+    parser = _Parser(schema, "", {})
+    conditions = []
+    with contextlib.suppress(ValueError):
+        _check_size(predicate)
+        for part in _flatten(predicate, operator.and_):
+            with contextlib.suppress(
+                ValueError, pl.exceptions.PolarsError, errors.UnsupportedTypeError
+            ):
+                conditions.append(parser.parse(part, 0))
+    return conditions
 
 
 def _check_size(expression: pl.Expr) -> None:

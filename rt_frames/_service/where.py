@@ -9,8 +9,12 @@ from rt_frames._protocol.conditions import MAX_BYTES, check_where, write_conditi
 from rt_frames._text import format_bytes, show_value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import polars as pl
     import pyarrow as pa
+
+    from rt_frames._schema.leaves import Condition
 
 
 def cure_by_scan(name: str, version: int | None = None) -> str:
@@ -39,6 +43,19 @@ def parse_where(where: Any) -> str | pl.Expr:
         f'where: expected an expression such as pl.col("n") > 1, got '
         f"{show_value(where)}; nothing was sent"
     )
+
+
+def write_fitting(conditions: Iterable[Condition]) -> str | None:
+    """Return the SQL of those conditions that fit into one request, or None."""
+    texts = []
+    room = MAX_BYTES
+    for condition in conditions:
+        text = write_condition(condition)
+        size = len(f"{text} AND ".encode())
+        if size <= room:
+            texts.append(text)
+            room -= size
+    return check_where(" AND ".join(texts)) if texts else None
 
 
 def write_where(

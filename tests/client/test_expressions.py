@@ -215,6 +215,8 @@ def check_round(client, r, number):
         found = table.to_arrow(columns=["id"], where=expression)
         assert found["id"].to_pylist() == wanted, str(expression)
         assert table.count(expression) == len(wanted), str(expression)
+        scanned = table.scan().filter(expression).select("id").collect()
+        assert scanned["id"].to_list() == wanted, str(expression)
         if r.random() < 0.1:
             assert table.delete(expression) == len(wanted), str(expression)
             left = table.to_arrow(columns=["id"])["id"].to_pylist()
