@@ -109,6 +109,13 @@ UPSERT = Operation(
     effect="rows",
     lancedb="/v1/table/{}/merge_insert/",
 )
+REPLACE_WHERE = Operation(
+    "replace_where",
+    "replace rows of {}",
+    "replace rows that match a condition in one commit",
+    effect="rows",
+    lancedb="/v1/table/{}/replace_where/",
+)
 ALTER = Operation(
     "alter",
     "alter {}",
@@ -177,10 +184,15 @@ ABORT_PARTS = Operation(
 
 # what an embedded service reports in the header x-rt-frames-can: upserts by several
 # keys, and of any size; a commit that checks the version that it replaces; extension
-# types in its descriptions
-ABILITIES = ("keys", "upsert-any-size", "complete-checks-version", "extensions")
-# what one of 0.3 can, which does not report it
-UNREPORTED_ABILITIES = ABILITIES
+# types in its descriptions. One of 0.3 can as much, and does not report it
+UNREPORTED_ABILITIES = (
+    "keys",
+    "upsert-any-size",
+    "complete-checks-version",
+    "extensions",
+)
+# and a commit that replaces the rows that match a condition
+ABILITIES = (*UNREPORTED_ABILITIES, "replace-where")
 
 _OTHER_API = 'if the server offers LanceDB\'s API, connect with dialect="lancedb"'
 _ALWAYS_POSSIBLE = ("fail", "skip")

@@ -9,7 +9,6 @@ import hmac
 import logging
 import math
 import os
-import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -43,13 +42,12 @@ from rt_frames._protocol.calls import (
     query,
 )
 from rt_frames._protocol.conditions import (
-    MAX_BYTES,
     UNITS,
     bind_optional,
     bind_where,
     finest_unit,
     names_column,
-    write_condition,
+    to_sql,
 )
 from rt_frames._protocol.operations import DIALECTS, LIST, Dialect, Operation
 from rt_frames._protocol.responses import (
@@ -71,7 +69,6 @@ from rt_frames._service.outcome import (
     make_error,
     reclassify_exists,
 )
-from rt_frames._text import format_bytes, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -391,12 +388,7 @@ class Service:
         The table is described, as values are sent in the types of its columns.
         """
         library = type(where).__module__.partition(".")[0]
-        if library == "pandas" and type(where).__name__ == "Expression":
-            polars = re.sub(r"\bcol\(", "pl.col(", show_value(where))
-            raise ValueError(
-                f"where: pandas' expressions cannot be read; write {polars}"
-            )
-        if library != "polars" and not isinstance(where, list):
+        if library not in ("pandas", "polars") and not isinstance(where, list):
             return where
         if params is not None:
             raise ValueError("params: only SQL has a ?; put values into the expression")
@@ -413,14 +405,7 @@ class Service:
         condition = expressions.parse(
             expression, schema, cure, needs_column=needs_column
         )
-        text = write_condition(condition)
-        if len(text.encode()) > MAX_BYTES:
-            raise ValueError(
-                f"where: the condition has {format_bytes(len(text.encode()))}, more than "
-                f"{format_bytes(MAX_BYTES)}; nothing was sent; send it in pieces, or "
-                "upsert by key"
-            )
-        return text
+        return to_sql(condition)
 
     def check_moments(
         self,
@@ -710,10 +695,10 @@ class Service:
             except errors.RemoteError:
                 # the first response tells more
                 return
-        # columns may have been added before an upsert
-        unchanged = "no row was stored"
-        if operation != operations.UPSERT:
-            unchanged = "nothing was changed"
+        # columns may have been added before rows are sent
+        unchanged = "nothing was changed"
+        if operation.effect == "rows":
+            unchanged = "no row was stored"
         message = error.message or "without a message"
         raise ValueError(
             f"this server cannot {operation.ability}: {error.status}, {message}; "
