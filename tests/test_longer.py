@@ -14,6 +14,7 @@ from tests.longer import (
     interrupts,
     kills,
     late,
+    model,
     mutations,
     nightly,
     rows,
@@ -92,6 +93,13 @@ def test_of_two_clients_in_each_others_middle_one_comes_after_the_other(count):
     assert counts["middle: 2 confirmed"]
     # How many of these are confirmed depends on which call is faster.
     assert any(what.startswith("together") for what in counts)
+
+
+@times(15, 500)
+def test_of_two_clients_one_replaces_rows_before_or_after_the_other(count):
+    counts = writers.run(count, seed=2, kind=model.draw_replace_where)
+    assert counts.total() == count
+    assert counts["middle: 2 confirmed"]
 
 
 @times(50)
