@@ -18,6 +18,7 @@ import rt_frames as rt
 from rt_frames.errors import AlterationError, UnsupportedTypeError
 from tests.client import test_expressions
 from tests.client.test_expressions import OTHERS, draw, draw_table, is_exact
+from tests.longer.rows import forward
 from tests.support.hosted import SMALL_PARTS, Hosted, Table
 from tests.support.servers import KEY, Server
 
@@ -332,6 +333,34 @@ def test_two_runs_at_once_end_in_the_same_rows(place, name, there, make):
     assert sorted(one.deleted for one in results) == [0, 2, 2, 2]
     found = [row["n"] for row in place.rows(name, "n") if row["day"] == DAY]
     assert found == [7, 8]
+
+
+# An unknown outcome
+
+
+@pytest.mark.parametrize("acts", [True, False], ids=["done", "not done"])
+def test_after_an_unknown_outcome_the_same_call_ends_in_the_same_rows(service, acts):
+    lost = []
+
+    def script(connection):
+        request = connection.body(connection.head())
+        is_lost = request.path.endswith("replace_where/") and not lost
+        if is_lost:
+            lost.append(request)
+        answer = b"" if is_lost and not acts else forward(request, service.url)
+        connection.reset() if is_lost else connection.sock.sendall(answer)
+
+    options = {"api_key": KEY, "dialect": "lancedb"}
+    with Server(script=script) as server, rt.Client(server.url, **options) as client:
+        rt.to_table(BASE, "lost", if_exists="replace", client=client)
+        again = {"if_exists": "replace", "where": day == DAY, "client": client}
+        with pytest.raises(rt.errors.OutcomeUnknown) as unknown:
+            rt.to_table(ROWS[:1], "lost", **again)
+        found = "now: version" if acts else "so far the table is unchanged"
+        assert found in str(unknown.value)
+        assert "; it is safe to send again" in str(unknown.value)
+        assert rt.to_table(ROWS[:1], "lost", **again).deleted == (1 if acts else 2)
+        assert sorted(client.table("lost").to_arrow()["n"].to_pylist()) == [1, 7]
 
 
 # Services that cannot
