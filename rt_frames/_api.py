@@ -38,7 +38,7 @@ from rt_frames._text import list_some
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rt_frames._client import Alterations
+    from rt_frames._client import Alterations, Expression
     from rt_frames._frames.frame_types import Frame
 
 AnyFrame = TypeVar("AnyFrame", bound="Frame")
@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 
-@by_keyword(str="if_exists", dict="dtypes", Client="client")
+@by_keyword(str="if_exists", dict="dtypes", Client="client", Expr="where")
 def to_table(
     data: Frame,
     name: str,
@@ -74,6 +74,7 @@ def to_table(
     index: bool | None = None,
     clean_names: bool = False,
     if_exists: IfExists = "fail",
+    where: Expression | None = None,
     on: str | Sequence[str] | None = None,
     add_columns: bool = False,
     compression: Compression = "auto",
@@ -106,14 +107,20 @@ def to_table(
         shows the result.
     if_exists : {"fail", "skip", "replace", "append", "upsert"}, default "fail"
         What to do if the table exists. "fail" raises an error. "skip" sends nothing and
-        returns a handle with ``created=False``. "replace" replaces all rows. "append"
-        adds the rows. "upsert" updates the rows whose keys are in the table, and
-        inserts the others. "append" and "upsert" create a missing table; they match
-        columns by name, and a column that the frame lacks becomes null, or keeps its
-        value in an updated row. They cast types within a family (numbers; text and
-        categories; dates and times), and a value that does not fit exactly raises an
-        error that names its row. "replace", "append" and "upsert" take effect in one
-        commit, and need a folder or ``dialect="lancedb"``.
+        returns a handle with ``created=False``. "replace" replaces all rows, or those
+        that match ``where``. "append" adds the rows. "upsert" updates the rows whose
+        keys are in the table, and inserts the others. "append", "upsert" and "replace"
+        with ``where`` create a missing table; they match columns by name, and a column
+        that the frame lacks becomes null, or keeps its value in an updated row. They
+        cast types within a family (numbers; text and categories; dates and times), and
+        a value that does not fit exactly raises an error that names its row. "replace",
+        "append" and "upsert" take effect in one commit, and need a folder or
+        ``dialect="lancedb"``.
+    where : polars.Expr or list of tuples, optional
+        Which rows "replace" replaces, such as ``pl.col("day") == day``; an expression
+        or tuples as in `RemoteTable.to_arrow`. Each row of the frame must match it,
+        too: one that does not raises an error that names it, and nothing is stored. The
+        same call again ends in the same rows. Needs an embedded service.
     on : str or list of str, optional
         The key columns of an upsert, whose values identify a row: whole numbers, text,
         binary, dates, times, decimals, booleans, UUIDs or categories. A null key, or
@@ -121,8 +128,9 @@ def to_table(
         rows are kept in memory until they are checked. Several columns need an embedded
         service.
     add_columns : bool, default False
-        Whether "append" and "upsert" first add the columns that only the frame has,
-        with nulls in the rows of the table. Without it, such columns are an error.
+        Whether "append", "upsert" and "replace" with ``where`` first add the columns
+        that only the frame has, with nulls in the rows of the table. Without it, such
+        columns are an error.
     compression : {"auto", "lz4", "zstd", None}, default "auto"
         Codec of the Arrow IPC buffers. "auto" chooses for each batch; None sends the
         buffers uncompressed.
@@ -167,6 +175,7 @@ def to_table(
         index=index,
         clean_names=clean_names,
         if_exists=if_exists,
+        where=where,
         on=on,
         add_columns=add_columns,
         compression=compression,
@@ -174,7 +183,7 @@ def to_table(
     )
 
 
-@by_keyword(str="if_exists", dict="dtypes", Client="client")
+@by_keyword(str="if_exists", dict="dtypes", Client="client", Expr="where")
 def tee(
     data: AnyFrame,
     name: str,
@@ -184,6 +193,7 @@ def tee(
     index: bool | None = None,
     clean_names: bool = False,
     if_exists: IfExists = "fail",
+    where: Expression | None = None,
     on: str | Sequence[str] | None = None,
     add_columns: bool = False,
     compression: Compression = "auto",
@@ -216,6 +226,7 @@ def tee(
         index=index,
         clean_names=clean_names,
         if_exists=if_exists,
+        where=where,
         on=on,
         add_columns=add_columns,
         compression=compression,

@@ -59,7 +59,8 @@ if TYPE_CHECKING:
     from rt_frames._protocol.versions import Version
     from rt_frames._schema.leaves import Condition
 
-    Where = str | pl.Expr | list[tuple[str, str, Any]]
+    Expression = pl.Expr | list[tuple[str, str, Any]]
+    Where = str | Expression
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
 
 # seconds; a notebook's display must not hang
@@ -204,7 +205,7 @@ class Client:
         return self._service.list_tables()
 
     @hide_traceback
-    @by_keyword(str="if_exists", dict="dtypes")
+    @by_keyword(str="if_exists", dict="dtypes", Expr="where")
     def create_table(
         self,
         name: str,
@@ -214,6 +215,7 @@ class Client:
         index: bool | None = None,
         clean_names: bool = False,
         if_exists: IfExists = "fail",
+        where: Expression | None = None,
         on: str | Sequence[str] | None = None,
         add_columns: bool = False,
         compression: Compression = "auto",
@@ -239,7 +241,7 @@ class Client:
             rows = Readable(data._reader)  # noqa: SLF001  # same module
         with errors.about(name):
             options = WriteOptions(
-                parse_open_options(dtypes, index, clean_names, add_columns, on),
+                parse_open_options(dtypes, index, clean_names, add_columns, on, where),
                 if_exists,
                 compression,
                 check_optional_flag("progress", progress),
@@ -299,6 +301,8 @@ class RemoteTable:
         The ``x-request-id`` of the request that returned this object.
     updated, inserted : int or None
         Rows that an upsert updated and inserted, if the service reports it.
+    deleted : int or None
+        Rows that ``if_exists="replace"`` with ``where`` replaced.
     _changed : AlterationPlan or None
         The changes that were made, for the repr.
     _pinned : bool
@@ -324,6 +328,7 @@ class RemoteTable:
     request_id: str | None = None
     updated: int | None = None
     inserted: int | None = None
+    deleted: int | None = None
     _changed: AlterationPlan | None = field(default=None, compare=False)
     _pinned: bool = False
     # reads must not return an older version
@@ -946,6 +951,8 @@ class RemoteTable:
         if self.updated is not None and self.inserted is not None:
             facts.append(f"{self.updated:,} updated")
             facts.append(f"{self.inserted:,} inserted")
+        if self.deleted is not None:
+            facts.append(f"{self.deleted:,} deleted")
         if self.nbytes:
             facts.append(f"{format_bytes(self.nbytes)} sent")
         if self.version is not None:

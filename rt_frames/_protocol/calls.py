@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 JSON = "application/json"
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 ALL_ROWS = 2**63 - 1
+# of a condition, in the metadata of a stream's schema: a query string would be kept in
+# logs, and is too long for proxies
+WHERE_KEY = b"rt_frames.where"
 # servers require all three
 _UPSERT_RULES = (
     "when_matched_update_all=true&when_not_matched_insert_all=true"
@@ -343,6 +346,11 @@ def add_columns_body(columns: pa.Schema) -> bytes:
     sink = pa.BufferOutputStream()
     pa.ipc.new_stream(sink, columns).close()
     return bytes(sink.getvalue())
+
+
+def with_where(schema: pa.Schema, where: str) -> pa.Schema:
+    """Return the schema of a stream that replaces the rows that match a condition."""
+    return schema.with_metadata({WHERE_KEY: where})
 
 
 def upsert_query(keys: Sequence[str]) -> str:

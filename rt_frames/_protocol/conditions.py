@@ -22,7 +22,7 @@ from rt_frames._schema.leaves import (
     Not,
     Or,
 )
-from rt_frames._text import show_value
+from rt_frames._text import format_bytes, show_value
 
 # text, and quoted names
 _QUOTED = r"'[^']*'|`[^`]*`"
@@ -75,6 +75,19 @@ _UNIT_NAMES = {
     "us": "Microsecond",
     "ns": "Nanosecond",
 }
+
+
+def to_sql(condition: Condition) -> str:
+    """Return the SQL of a condition. Raise ValueError if it is too long to be sent."""
+    text = write_condition(condition)
+    nbytes = len(text.encode())
+    if nbytes > MAX_BYTES:
+        raise ValueError(
+            f"where: the condition has {format_bytes(nbytes)}, more than "
+            f"{format_bytes(MAX_BYTES)}; nothing was sent; send it in pieces, or upsert "
+            "by key"
+        )
+    return text
 
 
 def write_condition(condition: Condition, *, holds: bool = True) -> str:

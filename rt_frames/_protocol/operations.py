@@ -116,6 +116,13 @@ UPSERT = Operation(
     effect="rows",
     lancedb="/v1/table/{}/merge_insert/",
 )
+REPLACE_WHERE = Operation(
+    "replace_where",
+    "replace rows of {}",
+    "replace rows that match a condition in one commit",
+    effect="rows",
+    lancedb="/v1/table/{}/replace_where/",
+)
 ALTER = Operation(
     "alter",
     "alter {}",
@@ -192,7 +199,7 @@ ABORT_PARTS = Operation(
 
 # what an embedded service of 0.3 can, which does not report it: upserts by several
 # keys, and of any size; a commit that checks the version that it replaces; extension
-# types in its descriptions
+# types in its descriptions. One of 0.3 can as much, and does not report it
 UNREPORTED_ABILITIES = (
     "keys",
     "upsert-any-size",
@@ -200,8 +207,9 @@ UNREPORTED_ABILITIES = (
     "extensions",
 )
 # what one reports in the header x-rt-frames-can; besides these: a write that is sent
-# again with the same id is stored once; the newest versions
-ABILITIES = (*UNREPORTED_ABILITIES, "once", "history")
+# again with the same id is stored once; the newest versions; a commit that replaces the
+# rows that match a condition
+ABILITIES = (*UNREPORTED_ABILITIES, "once", "history", "replace-where")
 
 _OTHER_API = 'if the server offers LanceDB\'s API, connect with dialect="lancedb"'
 _ALWAYS_POSSIBLE = ("fail", "skip")

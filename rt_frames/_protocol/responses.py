@@ -257,11 +257,12 @@ def parse_version(response: Response) -> int | None:
 
 
 class Written(NamedTuple):
-    """A table's new version and the numbers of rows of an upsert, where reported."""
+    """A table's new version, and numbers of rows, where reported."""
 
     version: int | None
     updated: int | None
     inserted: int | None
+    deleted: int | None
 
 
 def parse_written(response: Response) -> Written:
@@ -270,6 +271,7 @@ def parse_written(response: Response) -> Written:
         parse_version(response),
         _whole_number(response, "num_updated_rows"),
         _whole_number(response, "num_inserted_rows"),
+        _whole_number(response, "num_deleted_rows"),
     )
 
 

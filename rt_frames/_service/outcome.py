@@ -155,6 +155,17 @@ def explain_upsert(
     return _compare_versions(service, name, before, if_unchanged, if_changed)
 
 
+def explain_replace_where(
+    service: Tables,
+    name: str,
+    before: Description,
+    failure: Failure,  # noqa: ARG001  # as all explanations
+) -> Explanation:
+    """Explain the outcome of a replacement of the rows that match a condition."""
+    if_changed = f"{_SAFE}, which replaces the same rows"
+    return _compare_versions(service, name, before, _SAFE, if_changed)
+
+
 def explain_commit(
     service: Tables,
     name: str,

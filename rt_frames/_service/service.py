@@ -717,10 +717,10 @@ class Service:
             except errors.RemoteError:
                 # the first response tells more
                 return
-        # columns may have been added before an upsert
-        unchanged = "no row was stored"
-        if operation != operations.UPSERT:
-            unchanged = "nothing was changed"
+        # columns may have been added before rows are sent
+        unchanged = "nothing was changed"
+        if operation.effect == "rows":
+            unchanged = "no row was stored"
         message = error.message or "without a message"
         raise ValueError(
             f"this server cannot {operation.ability}: {error.status}, {message}; "

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from rt_frames._protocol.conditions import MAX_BYTES, check_where, write_condition
-from rt_frames._text import format_bytes, show_value
+from rt_frames._protocol.conditions import (
+    MAX_BYTES,
+    check_where,
+    to_sql,
+    write_condition,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,22 +30,10 @@ def parse_where(where: Any) -> str | pl.Expr:
     """Return SQL text in parentheses, or an expression. Tuples become an expression."""
     if isinstance(where, str) and where.strip():
         return check_where(where)
-    if isinstance(where, list):
-        # Polars is slow to import
-        from rt_frames._frames.expressions import from_tuples
+    # Polars is slow to import
+    from rt_frames._frames.expressions import as_expression
 
-        return from_tuples(where)
-    library = type(where).__module__.partition(".")[0]
-    kind = type(where).__name__
-    if (library, kind) == ("polars", "Expr"):
-        return cast("pl.Expr", where)
-    if (library, kind) == ("pandas", "Expression"):
-        polars = re.sub(r"\bcol\(", "pl.col(", show_value(where))
-        raise ValueError(f"where: pandas' expressions cannot be read; write {polars}")
-    raise ValueError(
-        f'where: expected an expression such as pl.col("n") > 1, got '
-        f"{show_value(where)}; nothing was sent"
-    )
+    return as_expression(where)
 
 
 def write_fitting(conditions: Iterable[Condition]) -> str | None:
@@ -78,12 +69,4 @@ def write_where(
             "SQL text"
         )
     condition = expressions.parse(expression, schema, cure, needs_column=needs_column)
-    text = check_where(write_condition(condition))
-    size = len(text.encode())
-    if size > MAX_BYTES:
-        raise ValueError(
-            f"where: the condition has {format_bytes(size)}, more than "
-            f"{format_bytes(MAX_BYTES)}; nothing was sent; send it in pieces, or upsert by "
-            "key"
-        )
-    return text
+    return check_where(to_sql(condition))

@@ -42,15 +42,22 @@ def delete(folder: Path, staged: Path, request: dict[str, Any]) -> dict[str, int
         )
     table = lance.dataset(str(folder))
     with engine.as_http_errors():
-        draft = commits.draft(folder, table, staged)
-        with engine.as_http_errors(invalid="filter"):
-            deleted = draft.delete(condition)["num_deleted_rows"]
-        operation = commits.last_operation(draft)
+        operation, deleted = draft_deletion(folder, table, staged, condition)
         # it may hold personal data, which would stay in the log
         operation.predicate = ""
-        numbers = {"num_deleted_rows": int(deleted)}
+        numbers = {"num_deleted_rows": deleted}
         version = commits.commit(folder, table, operation, numbers=numbers)
     return {"version": version, **numbers}
+
+
+def draft_deletion(
+    folder: Path, table: Any, staged: Path, condition: str
+) -> tuple[Any, int]:
+    """Delete rows in a draft; return the operation and the number of rows."""
+    draft = commits.draft(folder, table, staged)
+    with engine.as_http_errors(invalid="filter"):
+        deleted = draft.delete(condition)["num_deleted_rows"]
+    return commits.last_operation(draft), int(deleted)
 
 
 def alter(folder: Path, staged: Path, request: dict[str, Any]) -> int:

@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from rt_frames.local import calls, commits, engine, merge
+from rt_frames.local import calls, commits, engine, merge, replace_where
 from rt_frames.local.calls import Call
 from rt_frames.local.http_error import HTTPError
 
@@ -221,6 +221,24 @@ class Store:
             with self.locked_table(name) as target:
                 _check_not_dropped(folder)
                 return commits.append(target, folder, fragments_json)
+
+    def replace_where(
+        self,
+        name: str,
+        condition: str,
+        schema: pa.Schema,
+        batches: Iterator[pa.RecordBatch],
+    ) -> dict[str, int]:
+        """Replace the rows that match; return the new version and their number."""
+        with (
+            engine.as_http_errors(),
+            self.append_folder(name) as folder,
+        ):
+            staged = replace_where.stage(folder, condition, schema, batches)
+            with self.locked_table(name) as target:
+                _check_not_dropped(folder)
+                commit = replace_where.commit
+                return _retry(partial(commit, target, folder, staged, condition))
 
     def merge(
         self,

@@ -25,10 +25,10 @@ import pyarrow as pa
 from rt_frames._protocol.operations import ABILITIES
 from rt_frames._protocol.responses import CALL_HEADER
 from rt_frames._schema.data_type import to_data_type
-from rt_frames._text import make_printable
+from rt_frames._text import list_names, make_printable
 from rt_frames._version import __version__
 from rt_frames.errors import UnsupportedTypeError
-from rt_frames.local import calls, changes, history, merge, query
+from rt_frames.local import calls, changes, history, merge, query, replace_where
 from rt_frames.local.body import Body
 from rt_frames.local.calls import Call
 from rt_frames.local.http_error import HTTPError
@@ -278,6 +278,20 @@ class Application:
         keys = merge.parse_keys(parse_qs(str(environ["QUERY_STRING"])))
         return self._store.merge(name, keys, *open_stream(body))
 
+    def _replace_where(self, environ: Environ, body: Body, name: str) -> dict[str, int]:
+        self._store.check_there(name)
+        unknown = parse_qs(str(environ["QUERY_STRING"]), keep_blank_values=True)
+        if unknown:
+            raise HTTPError(
+                400,
+                f"unknown parameters: {list_names(sorted(unknown))}; nothing was changed; "
+                "leave them out",
+            )
+        _check_content_type(environ, ARROW)
+        schema, batches = open_stream(body)
+        condition = replace_where.parse_condition(schema)
+        return self._store.replace_where(name, condition, schema, batches)
+
     def _add_part(
         self,
         environ: Environ,
@@ -424,6 +438,7 @@ class Application:
         ("POST", "/v1/table/{name}/create/", _create_or_replace),
         ("POST", "/v1/table/{name}/insert/", _insert),
         ("POST", "/v1/table/{name}/merge_insert/", _merge_insert),
+        ("POST", "/v1/table/{name}/replace_where/", _replace_where),
         ("POST", "/v1/table/{name}/multipart_write/create/", _begin_parts),
         ("POST", "/v1/table/{name}/multipart_write/complete/", _complete_parts),
         ("POST", "/v1/table/{name}/multipart_write/abort/", _abort_parts),
