@@ -63,10 +63,13 @@ WRITES = {
     "add": alter(NULLS, add_columns=True),
     "drop": alter(MORE, drop_columns=["only"]),
     "replace": to_table(MORE, if_exists="replace"),
+    "replace rows": to_table(
+        MORE, if_exists="replace", where=pl.col("id").is_between(1990, 2099)
+    ),
     "rewrite": alter(ROWS.cast({"v": pl.String}), rewrite=True),
     "restore": lambda there: there.client.table("t", version=1).restore(),
 }
-QUICK = ("append", "upsert", "delete")
+QUICK = ("append", "upsert", "delete", "replace rows")
 
 
 def writes(*, quick: tuple[str, ...] = ()) -> pytest.MarkDecorator:
