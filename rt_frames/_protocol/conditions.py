@@ -28,8 +28,19 @@ from rt_frames._text import format_bytes, show_value
 _QUOTED = r"'[^']*'|`[^`]*`"
 # the engine reads whole numbers up to this, of either sign, as 64 bits
 _MAX_INT = 2**63 - 1
+_MAX_CHAIN = 1000
 # of a condition that the embedded service accepts
 MAX_BYTES = 2**20
+
+
+# outside quotes, engines read these in another way than the caller expects
+_MISREAD = {
+    ";": "the engine ignores everything after it; leave it out",
+    '"': "the engine reads \"…\" as text; write text in '…', and odd column names in `…`",
+    "--": "a comment may hide the end; leave it out",
+    "/*": "a comment may hide the end; leave it out",
+    "?": 'no value stands for it; pass an expression such as pl.col("n") == 1',
+}
 
 
 def check_where(where: str) -> str:
@@ -37,26 +48,26 @@ def check_where(where: str) -> str:
 
     Without them, engines ignore whatever follows a condition that is complete.
     """
-    bare = re.sub(_QUOTED, "", where)
-    if '"' in bare:
-        raise ValueError(
-            "where: the engine reads \"…\" as text; write text in '…', and odd column names in `…`"
-        )
-    if ";" in bare:
-        raise ValueError(
-            "where: the engine ignores what follows a semicolon; leave it out"
-        )
-    depth = 0
-    for char in bare:
-        if char == "(":
-            depth += 1
-        elif char == ")":
-            depth -= 1
-        if depth < 0:
-            raise ValueError(
-                f"where: {show_value(where)} closes a parenthesis that was not opened; leave it out"
-            )
+    fault = find_fault(where)
+    if fault:
+        raise ValueError(f"where: {show_value(where)} {fault}")
     return f"({where})"
+
+
+def find_fault(condition: str) -> str:
+    """Return what is wrong with SQL that engines would misread, or ""."""
+    bare = re.sub(_QUOTED, " ", condition)
+    for mark, reason in _MISREAD.items():
+        if mark in bare:
+            return f"contains {mark!r}, but {reason}"
+    if re.match(r"\s*where\b", bare, re.IGNORECASE):
+        return "starts with WHERE; leave that word out"
+    depth = 0
+    for bracket in re.findall("[()]", bare):
+        depth += 1 if bracket == "(" else -1
+        if depth < 0:
+            return "closes a parenthesis that was not opened; leave it out"
+    return ""
 
 
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -102,7 +113,7 @@ def write_condition(condition: Condition, *, holds: bool = True) -> str:
         return write_condition(condition.part, holds=not holds)
     if isinstance(condition, And | Or):
         join = " AND " if isinstance(condition, And) == holds else " OR "
-        return f"({join.join(_operands(condition, join, holds))})"
+        return _join(join, _operands(condition, join, holds))
     column = f"`{condition.column}`"
     if isinstance(condition, IsNull):
         return f"{column} IS {'' if holds else 'NOT '}NULL"
@@ -111,6 +122,14 @@ def write_condition(condition: Condition, *, holds: bool = True) -> str:
     else:
         test = _write_list(condition, column, holds)
     return f"({column} IS NOT NULL AND {test})"
+
+
+def _join(join: str, operands: list[str]) -> str:
+    """Join operands in parentheses; a chain of 50,000 ends the engine's process."""
+    starts = range(0, len(operands), _MAX_CHAIN)
+    chains = [join.join(operands[start : start + _MAX_CHAIN]) for start in starts]
+    groups = [f"({chain})" for chain in chains]
+    return groups[0] if len(groups) == 1 else f"({join.join(groups)})"
 
 
 def _operands(condition: And | Or, join: str, holds: bool) -> list[str]:

@@ -622,11 +622,14 @@ class Service:
         )
         cure = "nothing was deleted; compare columns with values"
         condition = parse_where(where)
+        before = None
         if not isinstance(condition, str):
-            schema = self.describe(name).schema
-            condition = write_where(condition, schema, cure, needs_column=True)
+            before = self.describe(name)
+            condition = write_where(condition, before.schema, cure, needs_column=True)
         body = json_body({"predicate": condition})
-        result = self._change(operations.DELETE, name, body, parse_deleted, advice)
+        result = self._change(
+            operations.DELETE, name, body, parse_deleted, advice, before=before
+        )
         version, rows = result.value
         number = "an unknown number of rows" if rows is None else count(rows, "row")
         log.info("deleted %s of table %s, %s", number, name, result.request_id)

@@ -22,8 +22,8 @@ from rt_frames._schema.data_type import iter_fields
 from rt_frames._text import list_names
 from rt_frames.local import commits, engine
 from rt_frames.local.alter_request import Change, describe, parse_alterations
+from rt_frames.local.filters import check_filter
 from rt_frames.local.http_error import HTTPError
-from rt_frames.local.query import check_filter
 from rt_frames.local.validate import MAX_COLUMNS, MAX_FIELDS
 
 _VALUE_ERROR = "LanceError(Arrow)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import random
 
@@ -55,8 +56,19 @@ def test_rows_are_filtered_counted_selected_and_limited(there):
         ({"filter": "a = 1 OR " * 200_000 + "a = 1"}, 400, "1.05 MB"),
         ({"filter": "a = " + "/nope" * 80}, 400, "parser error"),
         ({"filter": "length(repeat(c, 2000000000)) > 1"}, 400, "calls repeat()"),
-        ({"filter": "length(`LPAD` (c, 2000000000)) > 1"}, 400, "calls LPAD()"),
+        ({"filter": "length(`LPAD` (c, 2000000000)) > 1"}, 400, "calls lpad()"),
         ({"filter": "array_length(range(1, 10000000000)) > 1"}, 400, "calls range()"),
+        ({"filter": "`a` = 1 OR `it's` = repeat(c, 9) OR `it's`"}, 400, "repeat()"),
+        (
+            {"filter": "length(replace(c, '', 'xxxxxxxxxx')) > 1"},
+            400,
+            "calls replace()",
+        ),
+        ({"filter": "Concat (c, c, c) = 'x'"}, 400, "calls concat()"),
+        ({"filter": "c || c || c = 'x'"}, 400, "calls ||"),
+        ({"filter": f"nullif('{'x' * 2000}', c) = c"}, 400, "beside 2,002 characters"),
+        ({"filter": f"left('{'x' * 3000}', a) = c"}, 400, "beside 3,002 characters"),
+        ({"filter": "a = 1 OR " * 12_001 + "a = 1"}, 400, "12,000 conditions"),
         ({"columns": ["nope"]}, 400, "nope"),
         ({"columns": "a"}, 501, "array of strings"),
         ({"k": -1}, 400, "k: expected a non-negative integer, got -1"),
@@ -79,6 +91,28 @@ def test_what_cannot_be_answered_is_an_error_that_names_it_and_no_path_of_the_ma
 
 def test_a_filter_may_name_what_it_must_not_call(there):
     assert rows(ask(there, filter="c = 'repeat(x' OR a = 1")).num_rows == 1
+    assert rows(ask(there, filter="c = '||' OR `a` = 1")).num_rows == 1
+
+
+TEXTS = "'a', " * 2000
+CALLS = [
+    "lower(c) = 'x' AND upper(c) = 'X' AND length(c) = 1",
+    "starts_with(c, 'x') AND ends_with(c, 'x') AND contains(c, 'x')",
+    "regexp_match(c, '^x$') IS NOT NULL AND regexp_like(c, 'x')",
+    "coalesce(c, 'y') = 'x' AND nullif(c, 'y') = 'x'",
+    "abs(a) > 0 AND NOT (isnan(b)) AND a IN (1, 2)",
+    "CAST(a AS DECIMAL(10, 2)) > 0 AND TRY_CAST(c AS int) IS NULL",
+    "to_timestamp('2024-01-01') < now() AND arrow_cast(a, 'Int64') > 0",
+    "date_part('year', to_date('2024-01-05')) = 2024",
+    f"lower(c) IN ({TEXTS}'x')",
+]
+
+
+@pytest.mark.parametrize("filter_", CALLS)
+def test_functions_whose_results_are_no_larger_than_their_arguments_are_called(
+    there, filter_
+):
+    assert rows(ask(there, filter=f"a = 1 AND ({filter_})")).num_rows == 1
 
 
 @pytest.mark.parametrize(
@@ -95,6 +129,10 @@ def test_a_filter_may_name_what_it_must_not_call(there):
         ),
         ({"filter": "a"}, "invalid filter: The filter a does not return a boolean"),
         ({"filter": "1 / 0 = a"}, "invalid filter: Divide by zero error"),
+        (
+            {"filter": "nope = 1"},
+            "invalid filter: No field named nope. Valid fields are a, b, c",
+        ),
         ({"columns": ["nope"]}, "invalid query: No field named nope"),
         (
             {"columns": ["a"], "filter": "a >"},
@@ -106,6 +144,27 @@ def test_the_engine_s_reason_is_told_without_the_statement_that_it_made(
     there, request_, told
 ):
     assert message(ask(there, **request_)) == f"{told}; correct it"
+
+
+SLIPS = {
+    "day = '2024-01-05'": "date '2024-01-05', or pass an expression",
+    "day IN ('x')": "date '2024-01-05', or pass an expression",
+    "at > '2024'": "timestamp '2024-01-05 00:00:00', or pass an expression",
+    "n = 'a'": "write a value of that type, or pass an expression",
+    "x y > 1": "write a column name of several words as `x y`",
+    "n > 1 LIMIT 1": "leave the rest out, or write a column name of several words as `x y`",
+    "WHERE n > 1": "starts with WHERE; leave that word out",
+    '"x y" > 1': "odd column names in `…`",
+}
+
+
+@pytest.mark.parametrize(("slip", "cure"), SLIPS.items())
+def test_a_common_slip_is_told_its_cure(caller, slip, cure):
+    days = [datetime.datetime(2024, 1, 5)]
+    table = pa.table({"n": [1], "x y": [1], "at": days})
+    table = table.append_column("day", table["at"].cast("date32"))
+    caller.create("t", table)
+    assert message(ask(caller, filter=slip)).endswith(cure)
 
 
 def test_a_body_that_is_not_an_object_is_refused(there):
