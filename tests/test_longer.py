@@ -17,6 +17,7 @@ from tests.longer import (
     model,
     mutations,
     nightly,
+    once,
     rows,
     writers,
 )
@@ -83,6 +84,18 @@ def test_a_day_is_there_once_whenever_the_service_that_replaces_it_is_killed(cou
 @times(6, 300)
 def test_appends_and_reads_are_whole_or_an_error_whatever_fails_at_any_step(count):
     assert sum(rows.run(count, seed=1).values()) == count
+
+
+@times(5, 300)
+def test_a_write_is_stored_once_and_succeeds_whatever_is_lost_or_killed(count):
+    assert once.run(count, seed=1).total() == count
+
+
+@times(20, 2000)
+def test_calls_at_once_are_made_once_each_whatever_is_lost_or_killed(count):
+    found = once.together(count, seed=1)
+    assert found["calls"] == count
+    assert found["kills"] > 0
 
 
 @times(100, 2000)

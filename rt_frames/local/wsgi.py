@@ -247,7 +247,7 @@ class Application:
         try:
             return self._create(environ, body, name, replace=mode == "overwrite")
         except HTTPError as error:
-            if error.status != 409 or mode == "overwrite":
+            if error.status != 409 or isinstance(error, calls.CannotTell):
                 raise
             if mode == "exist_ok":
                 return {"version": self._store.open(name).version}

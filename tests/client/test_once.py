@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import uuid
 
 import lance
@@ -12,77 +11,14 @@ import pytest
 
 import rt_frames as rt
 from rt_frames.local import LocalService
-from tests.longer.rows import forward
+from tests.longer.once import FAULTS, Proxy
 from tests.support.faults import connected
 from tests.support.hosted import SMALL_PARTS
 from tests.support.local import ARROW, JSON, Caller, age, message, stream
-from tests.support.servers import KEY, Connection, Request, Server
+from tests.support.servers import KEY, Server
 
 OLD = pa.table({"id": [1, 2], "n": [10, 20]})
 NEW = pa.table({"id": [2, 3], "n": [21, 30]})
-
-
-class Proxy:
-    """Forwards requests to a service. The next write meets a fault."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        # of the next writes
-        self.faults: list[str] = []
-        self.earlier = b""
-        self.writes: list[Request] = []
-
-    def __call__(self, connection: Connection) -> None:
-        request = connection.head()
-        fault = ""
-        if request.method == "POST" and "x-rt-frames-call" in request.headers:
-            self.writes.append(request)
-            fault = self.faults.pop(0) if self.faults else ""
-        if fault == "truncated":
-            connection.body(request, 10**5)
-            connection.reset()
-            return
-        connection.body(request)
-        answer = self.answer(request, fault)
-        self.earlier = self.earlier if fault else answer
-        connection.sock.sendall(answer)
-
-    def answer(self, request: Request, fault: str) -> bytes:
-        """Return what the client receives; nothing if the answer is lost."""
-        if fault == "not sent":
-            return b""
-        if fault.isdigit() and fault < "500":
-            head = f"HTTP/1.1 {fault} x\r\nContent-Length: 0\r\nRetry-After: 0\r\n\r\n"
-            return head.encode()
-        if fault == "an earlier answer instead":
-            return self.earlier
-        if fault == "twice at once":
-            other = threading.Thread(target=forward, args=(request, self.url))
-            other.start()
-        answer = forward(request, self.url)
-        if fault == "twice at once":
-            other.join()
-        elif fault == "twice":
-            return forward(request, self.url)
-        elif fault == "lost":
-            return b""
-        elif fault == "an earlier answer":
-            return self.earlier
-        elif fault == "502":
-            body = b"<h1>Bad Gateway</h1>"
-            return b"HTTP/1.1 502 x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-        return answer
-
-
-FAULTS = [
-    "twice",
-    "twice at once",
-    "lost",
-    "not sent",
-    "502",
-    "an earlier answer",
-    "an earlier answer instead",
-]
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from tests.longer import (
     late,
     mutations,
     nightly,
+    once,
     rows,
     writers,
 )
@@ -27,6 +28,8 @@ PROGRAMS = {
     "rows": rows.run,
     "nightly": nightly.run,
     "writers": writers.run,
+    "once": once.run,
+    "together": once.together,
     "kills": kills.run,
     "cluster": cluster.run,
     "interrupts": interrupts.run,

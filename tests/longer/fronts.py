@@ -46,7 +46,7 @@ events {{ }}
 http {{
   access_log {folder}/access.log; client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
   fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
-  client_max_body_size 0; proxy_http_version 1.1;
+  client_max_body_size 0; proxy_http_version 1.1; proxy_set_header X-Request-ID $request_id;
   ssl_certificate {cert}; ssl_certificate_key {cert};
   server {{ listen 127.0.0.1:{plain}; location / {{ proxy_pass {service}; }} }}
   server {{ listen 127.0.0.1:{tls} ssl; location / {{ proxy_pass {service}; proxy_request_buffering off; }} }}

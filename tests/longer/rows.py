@@ -99,7 +99,7 @@ def forward(request: Request, url: str) -> bytes:
     lines = [
         line
         for line in request.head.split(b"\r\n")
-        if not line.lower().startswith((b"transfer", b"content-l"))
+        if not line.lower().startswith((b"transfer", b"content-l", b"connection"))
     ]
     head = [
         *lines,
