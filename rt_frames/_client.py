@@ -888,8 +888,8 @@ class RemoteTable:
         """
         if not self._pinned or self.version is None:
             raise ValueError(
-                "restore: this handle is of no version; pass the .version that an "
-                f"earlier write returned: rt.table({self.name!r}, version=…).restore()"
+                "restore: this handle is of no version; choose one of .history(): "
+                f"rt.table({self.name!r}, version=…).restore()"
             )
         result = self._service.restore(self.name, self.version)
         return RemoteTable(
