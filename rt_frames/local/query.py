@@ -22,6 +22,7 @@ from rt_frames._protocol.conditions import MAX_BYTES
 from rt_frames._schema.data_type import child_fields, fixed_items, storage
 from rt_frames._text import format_bytes, list_names
 from rt_frames.local import engine
+from rt_frames.local.arrow_stream import count_bytes
 from rt_frames.local.http_error import HTTPError
 
 log = logging.getLogger("rt_frames")
@@ -185,14 +186,8 @@ def _measure_rows(table: Any, rows: int, columns: list[str]) -> float:
         sample = table.take(numbers, columns=columns).combine_chunks()
         (batch,) = sample.to_batches()
         parts = [batch.slice(start, 8) for start in range(0, len(numbers), 8)]
-        largest = max(_stream_bytes(part) / part.num_rows for part in parts)
+        largest = max(count_bytes(part) / part.num_rows for part in parts)
     return largest
-
-
-def _stream_bytes(batch: pa.RecordBatch) -> int:
-    """Return the bytes of a batch without the values of dictionaries."""
-    nothing = pa.ipc.get_record_batch_size(batch.slice(0, 0))
-    return int(pa.ipc.get_record_batch_size(batch) - nothing)
 
 
 def _stream(reader: Any, first: list[pa.RecordBatch]) -> Iterator[bytes]:
