@@ -14,16 +14,24 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as is_
 
+from rt_frames._schema.data_type import child_fields, fixed_items, storage
 from rt_frames._text import list_names
 from rt_frames.local import engine
+from rt_frames.local.arrow_stream import count_bytes
 from rt_frames.local.filters import check_filter
 from rt_frames.local.http_error import HTTPError
 
 log = logging.getLogger("rt_frames")
 
 MAX_BATCH_ROWS = 2**17
+# if a column varies in width
+MAX_VARYING_ROWS = 2**13
+SAMPLED_ROWS = 64
 BATCH_BYTES = 2**22
+# in memory, where Lance 14 holds a dozen batches
+MEASURED_BYTES = 2**20
 BUFFER_BYTES = 2**26
 _QUERY = {
     "k",
@@ -72,7 +80,7 @@ def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
             limit=request.get("k"),
             offset=request.get("offset"),
             with_row_id=bool(request.get("with_row_id")),
-            batch_size=_batch_rows(table),
+            batch_size=_batch_rows(table, request.get("columns")),
             batch_readahead=2,
             io_buffer_size=BUFFER_BYTES,
         ).to_reader()
@@ -100,17 +108,63 @@ def _check_supported(request: dict[str, Any]) -> None:
         )
 
 
-def _batch_rows(table: Any) -> int:
-    """Return the number of rows in about `BATCH_BYTES`.
+def _batch_rows(table: Any, columns: list[str] | None) -> int:
+    """Return the number of rows in `BATCH_BYTES` on disk, `MEASURED_BYTES` in memory.
 
     Lance applies its own limit in bytes only after it has read more.
     """
-    table_bytes = 1
+    rows = table.count_rows()
+    file_bytes = 0
     for fragment in table.get_fragments():
         for file in fragment.metadata.files:
-            table_bytes += file.file_size_bytes or 0
-    rows = int(BATCH_BYTES * table.count_rows() // table_bytes)
-    return min(max(rows, 1), MAX_BATCH_ROWS)
+            file_bytes += file.file_size_bytes or 0
+    row_bytes = file_bytes / max(rows, 1)
+    widths = {
+        field.name: _width(field.type)
+        for field in table.schema
+        if columns is None or field.name in columns
+    }
+    varying = [name for name, width in widths.items() if width is None]
+    most = MAX_VARYING_ROWS if varying else MAX_BATCH_ROWS
+    measured = sum(filter(None, widths.values()))
+    if rows and varying:
+        measured += _measure_rows(table, rows, varying)
+    batch_rows = min(
+        BATCH_BYTES / max(row_bytes, 1), MEASURED_BYTES / max(measured, 1), most
+    )
+    return max(int(batch_rows), 1)
+
+
+def _width(arrow: pa.DataType) -> float | None:
+    """Return the bytes of a value in memory, of a category those of its code.
+
+    None if they vary.
+    """
+    item, items = fixed_items(storage(arrow))
+    if is_.is_struct(item):
+        widths = [_width(field.type) for field in child_fields(item)]
+        return None if None in widths else items * sum(filter(None, widths))
+    if is_.is_null(item):
+        return 0
+    try:
+        return float(items * item.bit_width / 8)
+    except ValueError:
+        return None
+
+
+def _measure_rows(table: Any, rows: int, columns: list[str]) -> float:
+    """Return the mean size of rows, in the part of a table where it is largest."""
+    largest = 0.0
+    # few at first: rows may be large
+    for count in (min(8, rows), SAMPLED_ROWS):
+        if count > rows or count * largest > BATCH_BYTES:
+            break
+        numbers = sorted({(2 * i + 1) * rows // (2 * count) for i in range(count)})
+        sample = table.take(numbers, columns=columns).combine_chunks()
+        (batch,) = sample.to_batches()
+        parts = [batch.slice(start, 8) for start in range(0, len(numbers), 8)]
+        largest = max(count_bytes(part) / part.num_rows for part in parts)
+    return largest
 
 
 def _stream(reader: Any, first: list[pa.RecordBatch]) -> Iterator[bytes]:

@@ -16,8 +16,8 @@ from lance import LanceOperation
 
 from rt_frames._protocol.calls import WHERE_KEY
 from rt_frames.local import calls, changes, commits, engine
+from rt_frames.local.filters import check_filter
 from rt_frames.local.http_error import HTTPError
-from rt_frames.local.query import check_filter
 
 
 def parse_condition(schema: pa.Schema) -> str:

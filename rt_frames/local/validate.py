@@ -29,14 +29,16 @@ from rt_frames._schema.data_type import (
     show_type,
     storage,
 )
-from rt_frames._text import list_names, one_line
-from rt_frames.local.arrow_stream import StreamFile
+from rt_frames._text import format_bytes, list_names, one_line
+from rt_frames.local.arrow_stream import StreamFile, count_bytes
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 
 MAX_COLUMNS = 10_000
 MAX_FIELDS = 20_000
 MAX_DEPTH = 60
+# Lance 14 takes three times the size of a cell to store it
+MAX_CELL_BYTES = 100 * 2**20
 # per table: cheap to send, expensive to read
 MAX_NULLS = 2**24
 _FOREIGN = (
@@ -85,8 +87,8 @@ def alignment(schema: pa.Schema) -> pa.ipc.Alignment:
 
 def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
     schema = reader.schema
-    nulls = 0
     rows = 0
+    nulls = 0
     untyped = [field.name for field in schema if is_.is_null(field.type)]
     checked = [field for field in schema if _restricts_values(field)]
     for number in itertools.count(1):
@@ -102,6 +104,7 @@ def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
                     "give them a type",
                 )
             _check_batch(batch, rows)
+            _check_cells(batch, rows)
             for field in checked:
                 _check_values(field.name, field, batch.column(field.name), rows)
         rows += batch.num_rows
@@ -160,6 +163,39 @@ def _first_invalid(column: pa.Array) -> int | None:
         else:
             start = middle
     return start
+
+
+def _check_cells(batch: pa.RecordBatch, start: int) -> None:
+    """Refuse a cell, or a category, that the engine has no room for."""
+    if batch.nbytes <= MAX_CELL_BYTES:
+        return
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        for values in (column, *_categories(column)):
+            row = _find_large(pa.record_batch([values], [name]))
+            if row is not None:
+                place = f", row {start + row}" if values is column else ""
+                raise HTTPError(
+                    413,
+                    f"column {name!r:.200}{place}: a value takes more than "
+                    f"{format_bytes(MAX_CELL_BYTES)}; nothing was stored; divide it",
+                )
+
+
+def _categories(column: pa.Array) -> list[pa.Array]:
+    return [column.dictionary] if is_.is_dictionary(column.type) else []
+
+
+def _find_large(batch: pa.RecordBatch, start: int = 0) -> int | None:
+    """Return the first row that takes more than `MAX_CELL_BYTES`."""
+    if count_bytes(batch) <= MAX_CELL_BYTES:
+        return None
+    if batch.num_rows == 1:
+        return start
+    half = batch.num_rows // 2
+    found = _find_large(batch.slice(0, half), start)
+    if found is None:
+        found = _find_large(batch.slice(half), start + half)
+    return found
 
 
 def _check_values(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import datetime
 import json
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
 
-from tests.support.local import ARROW, NUMBERS, message
+import rt_frames as rt
+from tests.support.local import ARROW, NUMBERS, Process, message
+from tests.support.servers import KEY
 
 
 def ask(caller, operation="query", **request):
@@ -251,3 +254,53 @@ def test_no_filter_ends_the_process(other):
     assert other.create("t", NUMBERS).status_code == 200
     for one in filters:
         assert ask(other, "count_rows", predicate=one).status_code in (200, 400), one
+
+
+def texts(*sizes: int, rows: int = 10_000) -> pa.Array:
+    """Make texts that compress well: so many rows of each size."""
+    return pa.chunked_array([["x" * size] * rows for size in sizes]).combine_chunks()
+
+
+CODES = pa.array(range(40_000), pa.int32())
+COMPRESSIBLE = {
+    "text": texts(500, 500, 500, 500),
+    "a short head": texts(5, 5, 5, 5, 5, 5, 5, 2000),
+    "lists": pa.ListArray.from_arrays(
+        pa.array(range(0, 4_000_001, 100)), [0] * 4 * 10**6
+    ),
+    "structs": pa.StructArray.from_arrays([texts(500, 500, 500, 500)], ["s"]),
+}
+
+
+@pytest.mark.parametrize("column", COMPRESSIBLE.values(), ids=COMPRESSIBLE)
+def test_batches_of_rows_that_compress_well_are_small_in_memory(caller, column):
+    caller.create("t", pa.table({"n": range(len(column)), "s": column}))
+    batches = list(pa.ipc.open_stream(ask(caller).content))
+    assert sum(batch.num_rows for batch in batches) == len(column)
+    assert max(batch.nbytes for batch in batches) < 3 * 2**20
+
+
+def test_the_values_of_categories_do_not_make_batches_small(caller):
+    column = pa.DictionaryArray.from_arrays(CODES, texts(100, rows=40_000))
+    caller.create("t", pa.table({"k": column}))
+    assert len(list(pa.ipc.open_stream(ask(caller).content))) == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "sizes", [[1000] * 10, [20] * 5 + [2000] * 5, [20] * 9 + [9000]]
+)
+def test_two_readers_of_repetitive_text_take_a_hundred_megabytes(tmp_path, sizes):
+    def count_rows(url: str) -> int:
+        with rt.connect(url, api_key=KEY, dialect="lancedb", default=False) as client:
+            reader = pa.RecordBatchReader.from_stream(client.table("t"))
+            return sum(batch.num_rows for batch in reader)
+
+    with Process(tmp_path) as service:
+        idle = service.peak_megabytes()
+        with rt.connect(tmp_path, default=False) as client:
+            client.create_table("t", pa.table({"s": texts(*sizes, rows=45_000)}))
+        with ThreadPoolExecutor(2) as pool:
+            reads = [pool.submit(count_rows, service.caller.url) for _ in range(2)]
+        assert [read.result() for read in reads] == [450_000] * 2
+        assert service.peak_megabytes() - idle <= 100
