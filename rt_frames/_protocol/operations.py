@@ -145,6 +145,13 @@ RESTORE = Operation(
     effect="change",
     lancedb="/v1/table/{}/restore/",
 )
+COMPACT = Operation(
+    "compact",
+    "compact {}",
+    "merge the files of a table",
+    effect="change",
+    lancedb="/v1/table/{}/compact/",
+)
 DROP = Operation(
     "drop",
     "drop {}",
@@ -175,12 +182,17 @@ ABORT_PARTS = Operation(
     lancedb="/v1/table/{}/multipart_write/abort",
 )
 
-# what an embedded service reports in the header x-rt-frames-can: upserts by several
+# what an embedded service of 0.3 can, which does not report it: upserts by several
 # keys, and of any size; a commit that checks the version that it replaces; extension
 # types in its descriptions
-ABILITIES = ("keys", "upsert-any-size", "complete-checks-version", "extensions")
-# what one of 0.3 can, which does not report it
-UNREPORTED_ABILITIES = ABILITIES
+UNREPORTED_ABILITIES = (
+    "keys",
+    "upsert-any-size",
+    "complete-checks-version",
+    "extensions",
+)
+# what one reports in the header x-rt-frames-can: also operations of our own
+ABILITIES = (*UNREPORTED_ABILITIES, "compact")
 
 _OTHER_API = 'if the server offers LanceDB\'s API, connect with dialect="lancedb"'
 _ALWAYS_POSSIBLE = ("fail", "skip")

@@ -1,4 +1,4 @@
-"""The commands on tables: list, show and drop them."""
+"""The commands on tables: list, show, compact and drop them."""
 
 from __future__ import annotations
 
@@ -91,6 +91,24 @@ def show(
     click.echo(as_text(Listing(title, ("column", "type", "nullable"), columns)))
     if rows and all_rows:
         click.echo(f"\n{_draw(table.to_arrow(limit=rows))}")
+
+
+@click.command(cls=Command, epilog="Example: rt-frames compact sales --url ./tables")
+@table_argument
+@click.option(
+    "--purge",
+    is_flag=True,
+    help="Also remove what was deleted from the disk, and all older versions, for good.",
+)
+@service_options
+def compact(name: str, purge: bool, **service: Any) -> None:
+    """Merge the small files of table NAME.
+
+    Needs a folder or an embedded service.
+    """
+    table = connect(**service).table(name).compact(purge=purge)
+    if not is_quiet():
+        click.echo(f"compacted {name}, at {table.client}")
 
 
 @click.command(cls=Command, epilog="Example: rt-frames drop sales --yes --url ./tables")

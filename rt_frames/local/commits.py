@@ -6,12 +6,14 @@ written and checked first, where no reader sees it:
 
 - New rows go to staging, and are moved into the table's folder.
 - An upsert has Lance write its files without a commit.
+- A compaction has Lance write its files, too.
 - Any other change is made in a draft, a copy of the table in staging.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -143,6 +145,9 @@ def _find_fragments(operation: Any) -> tuple[Iterable[Any], Iterable[Any]]:
             return [], operation.updated_fragments
         case LanceOperation.Merge():
             return [], operation.fragments
+        case LanceOperation.Rewrite():
+            groups = [group.new_fragments for group in operation.groups]
+            return itertools.chain.from_iterable(groups), []
         case LanceOperation.Project() | LanceOperation.Restore():
             return [], []
     raise NotImplementedError(type(operation).__name__)
@@ -287,6 +292,15 @@ def _overwrite(folder: Path, tables: list[Path], **options: Any) -> int:
         files += _data_files(path, added)
     operation = LanceOperation.Overwrite(new[0].lance_schema, fragments)
     return commit(folder, old, operation, staged=files, **options)
+
+
+def field_ids(fields: list[Any]) -> set[int]:
+    """Return the ids of fields and of all inside them."""
+    ids = set()
+    for field in fields:
+        ids.add(field.id())
+        ids |= field_ids(field.children())
+    return ids
 
 
 def _data_files(folder: Path, fragments: list[Any]) -> list[Path]:

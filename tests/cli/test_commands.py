@@ -93,8 +93,15 @@ def test_the_example_of_each_help_runs(run, tmp_path, monkeypatch):
     with rt.connect("./tables", default=False) as client:
         client.create_table("sales", FRAME)
     shown = [name for name, command in main.commands.items() if not command.hidden]
-    assert sorted(shown) == ["demo", "drop", "serve", "show", "tables"]
-    for name in ["tables", "show", "drop", "demo"]:
+    assert sorted(shown) == [
+        "compact",
+        "demo",
+        "drop",
+        "serve",
+        "show",
+        "tables",
+    ]
+    for name in ["tables", "show", "compact", "drop", "demo"]:
         _, *words = shlex.split(main.commands[name].epilog.removeprefix("Example: "))
         done = run(*words)
         assert (done.returncode, words[0]) == (0, name), done.stderr

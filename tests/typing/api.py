@@ -54,6 +54,7 @@ rt.to_table(polars_frame, "t", if_exists="replace")
 rt.to_table(polars_frame, "t", if_exists="upsert", on=["a"], add_columns=True)
 assert_type(rt.table("t").delete("a = ?", params=[1]), int | None)
 assert_type(rt.table("t", version=3).restore(), rt.RemoteTable)
+assert_type(rt.table("t").compact(purge=True), rt.RemoteTable)
 assert_type(
     rt.alter_table(
         polars_frame.lazy(), "t", pandas_frame, rename={"a": "b"}, rewrite=True
