@@ -900,6 +900,60 @@ class RemoteTable:
             request_id=result.request_id,
         )
 
+    @hide_traceback
+    def compact(self, *, purge: bool = False) -> RemoteTable:
+        """Merge the table's small files, and optionally remove what was deleted.
+
+        A folder and an embedded service merge small files by themselves, when a write
+        finds many of them. This merges them now, while other writers wait.
+
+        Deleted rows, dropped columns and values before a cast are on the disk until
+        their versions expire and their files are rewritten. ``purge=True`` removes
+        them now, with every version but the newest. Rows that are replaced in parts
+        meanwhile are refused, and readers of older versions get an error.
+
+        Parameters
+        ----------
+        purge : bool
+            Whether to rewrite all files that hold more than the table's rows, and to
+            remove all older versions. They cannot be recovered.
+
+        Returns
+        -------
+        RemoteTable
+            The table, with its new version.
+
+        Raises
+        ------
+        ValueError
+            If the service has no such operation, as LanceDB's servers, which merge
+            files by themselves.
+        OutcomeUnknown, ServerError
+            If the table may have been compacted; it is safe to compact it again.
+        RemoteError
+            If the service refuses, for example because the table has indices, or
+            cannot be reached; nothing was changed.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import rt_frames as rt
+        >>> table = pl.DataFrame({"n": [1, 2, 3]}).remote.to_table("people")
+        >>> table.delete(pl.col("n") == 2)
+        1
+        >>> table.compact(purge=True).count()
+        2
+        """
+        self._check_newest()
+        result = self._service.compact(self.name, purge=purge)
+        return RemoteTable(
+            self.name,
+            self.client,
+            version=result.value,
+            created=False,
+            request_id=result.request_id,
+        )
+
     def _check_newest(self) -> None:
         if self._pinned:
             raise ValueError(

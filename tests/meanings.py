@@ -21,7 +21,15 @@ from rt_frames._protocol.responses import Response
 FILE = Path(__file__).with_name("meanings.txt")
 READS = ["list", "describe", "count_rows", "query", "indices", "history"]
 ROWS = ["create", "replace", "append", "upsert", "replace_where"]
-CHANGES = ["alter", "add_columns", "drop_columns", "delete", "restore", "drop"]
+CHANGES = [
+    "alter",
+    "add_columns",
+    "drop_columns",
+    "delete",
+    "restore",
+    "compact",
+    "drop",
+]
 PARTS = [
     ("create", "empty"),
     ("create", "begin"),

@@ -159,6 +159,13 @@ RESTORE = Operation(
     effect="change",
     lancedb="/v1/table/{}/restore/",
 )
+COMPACT = Operation(
+    "compact",
+    "compact {}",
+    "merge the files of a table",
+    effect="change",
+    lancedb="/v1/table/{}/compact/",
+)
 DROP = Operation(
     "drop",
     "drop {}",
@@ -208,8 +215,8 @@ UNREPORTED_ABILITIES = (
 )
 # what one reports in the header x-rt-frames-can; besides these: a write that is sent
 # again with the same id is stored once; the newest versions; a commit that replaces the
-# rows that match a condition
-ABILITIES = (*UNREPORTED_ABILITIES, "once", "history", "replace-where")
+# rows that match a condition; a compaction
+ABILITIES = (*UNREPORTED_ABILITIES, "once", "history", "replace-where", "compact")
 
 _OTHER_API = 'if the server offers LanceDB\'s API, connect with dialect="lancedb"'
 _ALWAYS_POSSIBLE = ("fail", "skip")

@@ -652,6 +652,27 @@ class Service:
         )
         return result
 
+    def compact(self, name: str, *, purge: bool) -> Result:
+        """Merge the files of a table. The result's value is the new version."""
+        # a dialect without the operation is refused before a request
+        self.dialect.path(operations.COMPACT)
+        before = self.describe(name)
+        if "compact" not in self.can:
+            raise ValueError(
+                f"cannot compact {name!r}: this server has no such request, and LanceDB's "
+                "servers merge files by themselves; nothing was changed; do not call it here"
+            )
+        result = self._change(
+            operations.COMPACT,
+            name,
+            json_body({"purge": purge}),
+            parse_version,
+            "it is safe to compact it again",
+            before=before,
+        )
+        log.info("compacted table %s, %s", name, result.request_id)
+        return result
+
     def _change(
         self,
         operation: Operation,

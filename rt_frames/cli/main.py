@@ -23,7 +23,7 @@ from rt_frames._version import __version__
 from rt_frames.cli import moved
 from rt_frames.cli.command import VERBOSITY, Command, is_quiet
 from rt_frames.cli.demo import demo
-from rt_frames.cli.tables import drop, history, restore, show, tables
+from rt_frames.cli.tables import compact, drop, history, restore, show, tables
 
 if TYPE_CHECKING:
     from rt_frames.local import LocalService
@@ -40,7 +40,7 @@ def main(**_verbosity: object) -> None:
 
 main.command_class = Command
 main.params += VERBOSITY
-for command in (tables, show, history, restore, drop, demo, *moved.COMMANDS):
+for command in (tables, show, history, restore, compact, drop, demo, *moved.COMMANDS):
     main.add_command(command)
 
 

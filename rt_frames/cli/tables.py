@@ -1,4 +1,4 @@
-"""The commands on tables: list, show, restore and drop them."""
+"""The commands on tables: list, show, restore, compact and drop them."""
 
 from __future__ import annotations
 
@@ -148,6 +148,24 @@ def restore(name: str, version: int, yes: bool, **service: Any) -> None:
             f"restored version {version} of {name} as version {table.version}, "
             f"at {table.client}"
         )
+
+
+@click.command(cls=Command, epilog="Example: rt-frames compact sales --url ./tables")
+@table_argument
+@click.option(
+    "--purge",
+    is_flag=True,
+    help="Also remove what was deleted from the disk, and all older versions, for good.",
+)
+@service_options
+def compact(name: str, purge: bool, **service: Any) -> None:
+    """Merge the small files of table NAME.
+
+    Needs a folder or an embedded service.
+    """
+    table = connect(**service).table(name).compact(purge=purge)
+    if not is_quiet():
+        click.echo(f"compacted {name}, at {table.client}")
 
 
 @click.command(cls=Command, epilog="Example: rt-frames drop sales --yes --url ./tables")

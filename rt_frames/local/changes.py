@@ -20,7 +20,7 @@ from lance import LanceOperation
 from rt_frames._names import duplicates
 from rt_frames._schema.data_type import iter_fields
 from rt_frames._text import list_names
-from rt_frames.local import commits, engine
+from rt_frames.local import commits, compaction, engine
 from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.filters import check_filter
 from rt_frames.local.http_error import HTTPError
@@ -40,6 +40,7 @@ def delete(folder: Path, staged: Path, request: dict[str, Any]) -> dict[str, int
             'the filter is missing; nothing was changed; send {"predicate": "n > 1"}, or drop '
             "the table",
         )
+    compaction.merge_small(folder)
     table = lance.dataset(str(folder))
     with engine.as_http_errors():
         operation, deleted = draft_deletion(folder, table, staged, condition)
@@ -214,9 +215,7 @@ def _add_nulls(table: Any, draft: Any, dropped: list[str]) -> list[Any] | None:
     kept = [
         field for field in table.lance_schema.fields() if field.name() not in dropped
     ]
-    ids = set()
-    for field in kept:
-        ids |= _field_ids(field)
+    ids = commits.field_ids(kept)
     fragments = [fragment.metadata for fragment in table.get_fragments()]
     has_added = False
     for fragment in fragments:
@@ -239,13 +238,6 @@ def _write_nulls(table: Any, name: str, rows: int) -> list[Any]:
         nulls, table, mode="append", max_rows_per_file=rows
     )
     return list(fragment.files)
-
-
-def _field_ids(field: Any) -> set[int]:
-    ids = {field.id()}
-    for child in field.children():
-        ids |= _field_ids(child)
-    return ids
 
 
 def restore(folder: Path, _staged: Path, version: int) -> dict[str, int]:

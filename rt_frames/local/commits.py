@@ -11,12 +11,14 @@ written and checked first, where no reader sees it:
 - An upsert has Lance write its files without a commit.
 - A replacement of the rows that match a condition is both: new rows, and a draft in
   which those rows are deleted.
+- A compaction has Lance write its files, too.
 - Any other change is made in a draft, a copy of the table in staging.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -155,6 +157,9 @@ def _find_fragments(operation: Any) -> tuple[Iterable[Any], Iterable[Any]]:
             return [], operation.updated_fragments
         case LanceOperation.Merge():
             return [], operation.fragments
+        case LanceOperation.Rewrite():
+            groups = [group.new_fragments for group in operation.groups]
+            return itertools.chain.from_iterable(groups), []
         case LanceOperation.Project() | LanceOperation.Restore():
             return [], []
     raise NotImplementedError(type(operation).__name__)
@@ -306,6 +311,15 @@ def _overwrite(folder: Path, tables: list[Path], **options: Any) -> int:
         files += data_files(path, added)
     operation = LanceOperation.Overwrite(new[0].lance_schema, fragments)
     return commit(folder, old, operation, staged=files, **options)
+
+
+def field_ids(fields: list[Any]) -> set[int]:
+    """Return the ids of fields and of all inside them."""
+    ids = set()
+    for field in fields:
+        ids.add(field.id())
+        ids |= field_ids(field.children())
+    return ids
 
 
 def data_files(folder: Path, fragments: list[Any]) -> list[Path]:

@@ -28,7 +28,15 @@ from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import list_names, make_printable
 from rt_frames._version import __version__
 from rt_frames.errors import UnsupportedTypeError
-from rt_frames.local import calls, changes, history, merge, query, replace_where
+from rt_frames.local import (
+    calls,
+    changes,
+    compaction,
+    history,
+    merge,
+    query,
+    replace_where,
+)
 from rt_frames.local.body import Body
 from rt_frames.local.calls import Call
 from rt_frames.local.http_error import HTTPError
@@ -380,6 +388,12 @@ class Application:
         change = partial(changes.restore, version=version)
         return self._store.change(name, change, spared=version)
 
+    def _compact(self, environ: Environ, body: Body, name: str) -> dict[str, int]:
+        self._store.check_there(name)
+        _check_content_type(environ, JSON)
+        request = _read_json(body, '{"purge": false}')
+        return self._store.change(name, partial(compaction.compact, request=request))
+
     def _describe(self, _environ: Environ, body: Body, name: str) -> dict[str, Any]:
         table, _ = self._open(body, name)
         try:
@@ -433,6 +447,7 @@ class Application:
         ("POST", "/v1/table/{name}/delete/", _delete),
         ("POST", "/v1/table/{name}/restore/", _restore),
         ("GET", "/v1/table/{name}/call/", _find_call),
+        ("POST", "/v1/table/{name}/compact/", _compact),
         ("GET", "/v1/namespace/$/table/list", _list),
         ("GET", "/v1/table/", _list),
         ("POST", "/v1/table/{name}/create/", _create_or_replace),

@@ -124,6 +124,7 @@ def test_the_example_of_each_help_runs(run, tmp_path, monkeypatch):
         client.create_table("sales", FRAME)
     shown = [name for name, command in main.commands.items() if not command.hidden]
     assert sorted(shown) == [
+        "compact",
         "demo",
         "drop",
         "history",
@@ -132,7 +133,7 @@ def test_the_example_of_each_help_runs(run, tmp_path, monkeypatch):
         "show",
         "tables",
     ]
-    for name in ["tables", "show", "history", "restore", "drop", "demo"]:
+    for name in ["tables", "show", "history", "restore", "compact", "drop", "demo"]:
         _, *words = shlex.split(main.commands[name].epilog.removeprefix("Example: "))
         done = run(*words)
         assert (done.returncode, words[0]) == (0, name), done.stderr

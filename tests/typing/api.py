@@ -66,6 +66,7 @@ assert_type(history[0].version, int)
 assert_type(history[0].time, datetime)
 assert_type(history[0].operation, str | None)
 assert_type(history[0].rows, int | None)
+assert_type(rt.table("t").compact(purge=True), rt.RemoteTable)
 assert_type(
     rt.alter_table(
         polars_frame.lazy(), "t", pandas_frame, rename={"a": "b"}, rewrite=True
