@@ -32,6 +32,7 @@ _UPSERT_RULES = (
 )
 
 Acted = Literal["no", "maybe"]
+Lacks = Literal["no", "maybe", "yes"]
 # "always" needs no second body; "again" repeats the request if its body can be read
 # again; "anew" begins a whole multipart write anew, if its source can be read again
 Repeat = Literal["never", "always", "again", "anew"]
@@ -73,6 +74,10 @@ class Failure:
         What a look at the table has shown since.
     sent : int
         Bytes of the body that were sent.
+    lacks : str
+        Whether the server lacks the operation: "no", "maybe" or "yes".
+    is_final : bool
+        Whether a commit has certainly failed, so that its parts may be discarded.
     """
 
     error: type[errors.RemoteError]
@@ -84,6 +89,8 @@ class Failure:
     facts: dict[str, Any] = field(default_factory=dict)
     found: str = ""
     sent: int = 0
+    lacks: Lacks = "no"
+    is_final: bool = False
 
 
 @dataclass

@@ -41,6 +41,7 @@ from rt_frames._protocol.calls import (
     json_body,
     query,
 )
+from rt_frames._protocol.meanings import may_lack_operation
 from rt_frames._protocol.operations import DIALECTS, LIST, Dialect, Operation
 from rt_frames._protocol.responses import (
     Description,
@@ -76,8 +77,6 @@ log = logging.getLogger("rt_frames")
 _RUN_AGAIN = "run the same call again for the missing changes"
 # the server's first version with multipart writes
 _PARTS_SINCE = (0, 4)
-# statuses for a path, method or content type that a server does not know
-_NO_SUCH_OPERATION = (404, 405, 406, 415, 501)
 
 
 class Service:
@@ -239,7 +238,7 @@ class Service:
             failure = explained(failure, explain)
         elif failure.acted == "maybe" and request.kind == "rows":
             failure = explain_by_list(self, purpose, failure)
-        elif _lacks_endpoint(failure):
+        elif failure.lacks == "yes":
             failure = self._name_dialect(failure)
         raise make_error(failure, purpose)
 
@@ -447,7 +446,7 @@ class Service:
                 operations.INDICES, name, {"version": None}, parse_indices
             )
         except errors.ResponseError as error:
-            if error.status not in _NO_SUCH_OPERATION:
+            if not may_lack_operation(error):
                 raise
         return indices
 
@@ -667,9 +666,9 @@ class Service:
         """
         if not isinstance(error, errors.ResponseError):
             return
-        if error.status not in _NO_SUCH_OPERATION:
+        if not may_lack_operation(error):
             return
-        if error.status == 404:
+        if isinstance(error, errors.TableNotFoundError):
             try:
                 self.describe(name, version=version)
             except errors.RemoteError:
@@ -714,16 +713,6 @@ def fresh_headers(version: int | None = None) -> dict[str, str]:
     if version is not None:
         headers["x-lancedb-min-version"] = str(version)
     return headers
-
-
-def _lacks_endpoint(failure: Failure) -> bool:
-    """Return whether the server does not know the path or the method.
-
-    A 404 about a table is a TableNotFoundError.
-    """
-    status = failure.facts.get("status")
-    is_other_404 = status == 404 and failure.error is errors.ResponseError
-    return is_other_404 or status in (405, 406, 501)
 
 
 def _stored_types(schema: pa.Schema) -> dict[str, pa.DataType]:
