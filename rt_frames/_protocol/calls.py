@@ -193,8 +193,6 @@ class Request:
         Whether the body can be iterated again.
     is_compressed : callable, optional
         Returns whether what was iterated holds compressed Arrow buffers.
-    is_pinned : bool
-        Whether it is about one version of the table, which may be gone.
     query : dict, optional
         A query, whose response is read as rows.
     fail : callable, optional
@@ -224,7 +222,6 @@ class Request:
     on_sent: Callable[[int], None] | None = None
     replayable: bool = True
     is_compressed: Callable[[], bool] | None = None
-    is_pinned: bool = False
     query: Mapping[str, Any] | None = None
     fail: Callable[[str, str], Exception] | None = None
     step: Literal["", "empty", "begin", "part", "commit"] = ""

@@ -106,7 +106,6 @@ _NEW_URL = "not followed, as it would pass on the API key; connect to the new UR
 _CHECK_KEY = "check that the API key belongs to this project"
 _CHECK_URL = "check the URL, or the database, region and domain"
 _CHECK_NAME = "check the name in rt.list_tables()"
-_CHECK_VERSION = "check the table's name and the version"
 _TRY_AGAIN = "try again"
 _CHANGED = "somebody changed the table at the same time; check it, then try again"
 _PART_CHANGED = (
@@ -258,16 +257,6 @@ MEANINGS = (
         lacks="yes",
     ),
     Meaning("404", "any", _Bad, "no", "never", says="no column"),
-    Meaning(
-        "404",
-        "any",
-        errors.TableNotFoundError,
-        "no",
-        "never",
-        _CHECK_VERSION,
-        "pinned",
-        lacks="maybe",
-    ),
     Meaning("404", "begin|part", errors.TableNotFoundError, "no", "anew", _CHECK_NAME),
     Meaning(
         "404",
@@ -500,7 +489,6 @@ def _wait(seconds: float | None) -> str:
 def _find_word(request: Request, response: Response, message: str) -> str:
     """Return the word of a row for what a response says, or "".
 
-    "pinned": it is about one version of a table.
     "embedded": the service is an embedded one, which says itself what to do.
     "compressed": the body was, which another service may not support.
     """
@@ -510,8 +498,6 @@ def _find_word(request: Request, response: Response, message: str) -> str:
             word = word or meant
     if word:
         return word
-    if request.is_pinned:
-        return "pinned"
     if _is_embedded(response):
         return "embedded"
     is_compressed = request.is_compressed is not None and request.is_compressed()

@@ -58,6 +58,7 @@ from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import (
     ChangeOutcome,
     explain_by_list,
+    explain_unusable,
     explained,
     make_error,
     reclassify_exists,
@@ -74,6 +75,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
+# a version may be gone as well as a table
+_OF_A_VERSION: Cures = {
+    errors.TableNotFoundError: "check the table's name and the version"
+}
 _RUN_AGAIN = "run the same call again for the missing changes"
 # the server's first version with multipart writes
 _PARTS_SINCE = (0, 4)
@@ -136,7 +141,7 @@ class Service:
             salt, fingerprint = self._proof
             # scrypt: takes milliseconds the first time
             if not hmac.compare_digest(self._key.fingerprint(salt), fingerprint):
-                self._unpickle_error = _explain_unusable(
+                self._unpickle_error = explain_unusable(
                     self.url,
                     "RT_FRAMES_API_KEY in this process is not the key that it was made "
                     "with; set the right key here",
@@ -471,7 +476,7 @@ class Service:
             content,
             parse,
             headers={} if is_pinned else fresh_headers(since),
-            is_pinned=is_pinned,
+            cures=_OF_A_VERSION if is_pinned else NO_CURES,
             **options,
         )
         return result.value
@@ -627,14 +632,13 @@ class Service:
         schema, the change succeeded, with a version that may be another writer's;
         otherwise the error reports the version before and now, and the ``advice``.
         """
-        purpose = Purpose(operation, name, exhausts_source=exhausts_source)
-        request = self._request(
-            purpose,
-            parse,
-            body,
-            content_type=content_type,
-            is_pinned=needs_version is not None,
+        purpose = Purpose(
+            operation,
+            name,
+            exhausts_source=exhausts_source,
+            cures=NO_CURES if needs_version is None else _OF_A_VERSION,
         )
+        request = self._request(purpose, parse, body, content_type=content_type)
         if before is None:
             before = self.describe(name)
         request = dataclasses.replace(request, since=self.begin_version(name, before))
@@ -736,7 +740,7 @@ def _unpickle(
     problem = ""
     if not key:
         key = Key("none")
-        problem = _explain_unusable(
+        problem = explain_unusable(
             url,
             "keys are not pickled, and RT_FRAMES_API_KEY is not set in this process; "
             "set it here",
@@ -745,7 +749,7 @@ def _unpickle(
         service = Service(url, key, options, dialect, allow_insecure=True)
     except ValueError as error:
         # a missing CA bundle, or an invalid key
-        problem = problem or _explain_unusable(
+        problem = problem or explain_unusable(
             url, f"in this process, {error}; correct this here"
         )
         unverified = dataclasses.replace(options, verify=False)
@@ -753,10 +757,3 @@ def _unpickle(
     service._proof = (salt, fingerprint)  # noqa: SLF001  # same module
     service._unpickle_error = problem  # noqa: SLF001  # same module
     return service
-
-
-def _explain_unusable(url: str, problem: str) -> str:
-    return (
-        f"the unpickled client of {url} cannot be used: {problem}, for example on every "
-        "Dask worker"
-    )
