@@ -27,7 +27,6 @@ from rt_frames._http.session import Outcome, Session
 from rt_frames._names import check_table_name
 from rt_frames._protocol import operations
 from rt_frames._protocol.calls import (
-    ARROW_STREAM,
     JSON,
     NO_CURES,
     Cures,
@@ -35,7 +34,6 @@ from rt_frames._protocol.calls import (
     Purpose,
     Request,
     Result,
-    add_columns_body,
     count_body,
     describe_body,
     json_body,
@@ -53,7 +51,6 @@ from rt_frames._protocol.responses import (
     parse_table_names,
     parse_version,
 )
-from rt_frames._schema.data_type import map_types, storage
 from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import (
     ChangeOutcome,
@@ -66,7 +63,7 @@ from rt_frames._service.outcome import (
 from rt_frames._service.where import cure_by_scan, parse_where, write_where
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from rt_frames._http.rows import Rows
     from rt_frames._protocol.calls import Explanation
@@ -79,7 +76,6 @@ log = logging.getLogger("rt_frames")
 _OF_A_VERSION: Cures = {
     errors.TableNotFoundError: "check the table's name and the version"
 }
-_RUN_AGAIN = "run the same call again for the missing changes"
 # the server's first version with multipart writes
 _PARTS_SINCE = (0, 4)
 
@@ -481,102 +477,6 @@ class Service:
         )
         return result.value
 
-    def add_columns(
-        self,
-        name: str,
-        columns: pa.Schema,
-        *,
-        before: Description | None = None,
-        exhausts_source: bool = False,
-    ) -> Result:
-        """Add columns of nulls. The result's value is the new version, if it is known.
-
-        Columns that somebody else adds meanwhile, with the same types, are a success.
-        """
-        if before is None:
-            before = self.describe(name)
-        try:
-            return self._add_columns(name, columns, before, exhausts_source)
-        except (errors.BadRequest, errors.ConflictError) as error:
-            missing = self._without_added(name, columns, before, error)
-            request_id = str(error.request_id)
-        if not len(missing):
-            return Result(None, request_id, 0)
-        return self.add_columns(name, missing, exhausts_source=exhausts_source)
-
-    def _without_added(
-        self,
-        name: str,
-        columns: pa.Schema,
-        before: Description,
-        error: errors.ResponseError,
-    ) -> pa.Schema:
-        """Return the columns that the table does not have now.
-
-        Raise ConflictError if one has another type and was not there ``before``, and
-        the ``error`` if it was, or if nobody added any.
-        """
-        schema = None
-        # must not mask the refusal
-        with contextlib.suppress(errors.RemoteError):
-            schema = self.describe(name).schema
-        stored = _stored_types(schema or pa.schema([]))
-        known = before.schema.names if before.schema else []
-        missing = []
-        for field in columns:
-            if field.name not in stored:
-                missing.append(field)
-                continue
-            theirs = stored[field.name]
-            if theirs == map_types(field.type, storage):
-                continue
-            if field.name in known:
-                raise error
-            raise errors.ConflictError(
-                f"table {name!r}: somebody else added column {field.name!r} meanwhile, "
-                f"as {theirs}, not {field.type}; nothing was changed; run the same call "
-                "again",
-                **vars(error),
-            ) from None
-        if len(missing) == len(columns):
-            raise error
-        return pa.schema(missing)
-
-    def _add_columns(
-        self,
-        name: str,
-        columns: pa.Schema,
-        before: Description,
-        exhausts_source: bool,
-    ) -> Result:
-        """After an unknown outcome, a table that has all the columns is a success."""
-        added = _stored_types(columns)
-        return self._change(
-            operations.ADD_COLUMNS,
-            name,
-            add_columns_body(columns),
-            parse_version,
-            _RUN_AGAIN,
-            content_type=ARROW_STREAM,
-            before=before,
-            is_done=lambda schema: added.items() <= _stored_types(schema).items(),
-            exhausts_source=exhausts_source,
-        )
-
-    def drop_columns(self, name: str, columns: Sequence[str]) -> Result:
-        """Drop columns. The result's value is the new version, if it is known.
-
-        After an unknown outcome, a table that has none of the columns is a success.
-        """
-        return self._change(
-            operations.DROP_COLUMNS,
-            name,
-            json_body({"columns": [*columns]}),
-            parse_version,
-            _RUN_AGAIN,
-            is_done=lambda schema: set(columns).isdisjoint(schema.names),
-        )
-
     def delete(self, name: str, where: Any) -> tuple[int | None, int | None]:
         """Delete rows. Return the new version and the number of rows, if reported."""
         advice = (
@@ -588,7 +488,7 @@ class Service:
             schema = self.describe(name).schema
             condition = write_where(condition, schema, cure, needs_column=True)
         body = json_body({"predicate": condition})
-        result = self._change(operations.DELETE, name, body, parse_deleted, advice)
+        result = self.change(operations.DELETE, name, body, parse_deleted, advice)
         version, rows = result.value
         number = "an unknown number of" if rows is None else f"{rows:,}"
         log.info("deleted %s rows of table %s, %s", number, name, result.request_id)
@@ -598,7 +498,7 @@ class Service:
         """Make an old version the newest. The result's value is the new version."""
         body = json_body({"version": version})
         advice = f"it is safe to restore version {version} again"
-        result = self._change(
+        result = self.change(
             operations.RESTORE,
             name,
             body,
@@ -611,7 +511,7 @@ class Service:
         )
         return result
 
-    def _change(
+    def change(
         self,
         operation: Operation,
         name: str,
@@ -717,11 +617,6 @@ def fresh_headers(version: int | None = None) -> dict[str, str]:
     if version is not None:
         headers["x-lancedb-min-version"] = str(version)
     return headers
-
-
-def _stored_types(schema: pa.Schema) -> dict[str, pa.DataType]:
-    """Return types by column; some services do not describe extension types."""
-    return {field.name: map_types(field.type, storage) for field in schema}
 
 
 def _unpickle(

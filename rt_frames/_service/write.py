@@ -42,6 +42,7 @@ from rt_frames._protocol.operations import APPEND, CREATE, REPLACE, UPSERT
 from rt_frames._protocol.responses import Description, parse_written
 from rt_frames._schema.compare import new_columns
 from rt_frames._service.cluster import ClusterStream, find_cluster
+from rt_frames._service.columns import add_columns
 from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import explain_append, explain_upsert, make_error
 from rt_frames._service.parts import name_blocked, send_in_parts
@@ -219,7 +220,8 @@ def _add_rows(
     unknown = [field for field in source.schema if field.name not in existing]
     added = new_columns(unknown, existing)
     if len(added):
-        result = service.add_columns(
+        result = add_columns(
+            service,
             name,
             added,
             before=table,
