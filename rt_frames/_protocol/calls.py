@@ -35,6 +35,7 @@ _UPSERT_RULES = (
 )
 
 Acted = Literal["no", "maybe"]
+Lacks = Literal["no", "maybe", "yes"]
 # "always" needs no second body; "again" repeats the request if its body can be read
 # again; "anew" begins a whole multipart write anew, if its source can be read again
 Repeat = Literal["never", "always", "again", "anew"]
@@ -76,6 +77,10 @@ class Failure:
         What a look at the table has shown since.
     sent : int
         Bytes of the body that were sent.
+    lacks : str
+        Whether the server lacks the operation: "no", "maybe" or "yes".
+    is_final : bool
+        Whether a commit has certainly failed, so that its parts may be discarded.
     """
 
     error: type[errors.RemoteError]
@@ -87,6 +92,8 @@ class Failure:
     facts: dict[str, Any] = field(default_factory=dict)
     found: str = ""
     sent: int = 0
+    lacks: Lacks = "no"
+    is_final: bool = False
 
 
 @dataclass
@@ -189,8 +196,6 @@ class Request:
         Whether the body can be iterated again.
     is_compressed : callable, optional
         Returns whether what was iterated holds compressed Arrow buffers.
-    is_pinned : bool
-        Whether it is about one version of the table, which may be gone.
     query : dict, optional
         A query, whose response is read as rows.
     fail : callable, optional
@@ -220,7 +225,6 @@ class Request:
     on_sent: Callable[[int], None] | None = None
     replayable: bool = True
     is_compressed: Callable[[], bool] | None = None
-    is_pinned: bool = False
     query: Mapping[str, Any] | None = None
     fail: Callable[[str, str], Exception] | None = None
     step: Literal["", "empty", "begin", "part", "commit"] = ""

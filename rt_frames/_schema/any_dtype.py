@@ -50,7 +50,7 @@ _COMMON_NAMES = {
     "struct": "struct<x: int64>",
 }
 # names with parameters → the service's names, but for the parameters
-_PARAMETRIC = {
+_PARAMETRIC: dict[str, str] = {
     **dict.fromkeys(("decimal", "decimal128", "numeric"), "decimal:128"),
     "decimal256": "decimal:256",
     "datetime": "timestamp",

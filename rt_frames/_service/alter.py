@@ -26,6 +26,7 @@ from rt_frames._schema.alterations import (
 )
 from rt_frames._schema.casts import list_kind_on_path
 from rt_frames._schema.data_type import iter_fields
+from rt_frames._service.columns import add_columns, drop_columns
 from rt_frames._service.replace_columns import offer_rewrite
 from rt_frames._service.service import Service
 from rt_frames._service.write import WriteResult
@@ -114,9 +115,9 @@ def send(service: Service, name: str, plan: AlterationPlan) -> WriteResult:
     """Send a plan of one request: it adds, drops or changes columns."""
     start = time.monotonic()
     if len(plan.added):
-        result = service.add_columns(name, plan.added)
+        result = add_columns(service, name, plan.added)
     elif plan.dropped:
-        result = service.drop_columns(name, plan.dropped)
+        result = drop_columns(service, name, plan.dropped)
     else:
         cures = _cures(service, name, plan)
         since = service.begin_version(name)

@@ -37,6 +37,14 @@ _EXHAUSTED = (
 )
 
 
+def explain_unusable(url: str, problem: str) -> str:
+    """Return why a client that was unpickled cannot be used."""
+    return (
+        f"the unpickled client of {url} cannot be used: {problem}, for example on every "
+        "Dask worker"
+    )
+
+
 class Tables(Protocol):
     """What an explanation asks of a service."""
 

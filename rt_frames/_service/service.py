@@ -29,7 +29,6 @@ from rt_frames._http.session import Outcome, Session
 from rt_frames._names import check_table_name
 from rt_frames._protocol import operations
 from rt_frames._protocol.calls import (
-    ARROW_STREAM,
     JSON,
     NO_CURES,
     Cures,
@@ -37,12 +36,12 @@ from rt_frames._protocol.calls import (
     Purpose,
     Request,
     Result,
-    add_columns_body,
     count_body,
     describe_body,
     json_body,
     query,
 )
+from rt_frames._protocol.meanings import may_lack_operation
 from rt_frames._protocol.operations import DIALECTS, LIST, Dialect, Operation
 from rt_frames._protocol.responses import (
     Description,
@@ -55,11 +54,11 @@ from rt_frames._protocol.responses import (
     parse_version,
     parse_versions,
 )
-from rt_frames._schema.data_type import map_types, storage
 from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import (
     ChangeOutcome,
     explain_by_list,
+    explain_unusable,
     explained,
     make_error,
     reclassify_exists,
@@ -68,7 +67,7 @@ from rt_frames._service.where import cure_by_scan, parse_where, write_where
 from rt_frames._text import count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from rt_frames._http.rows import Rows
     from rt_frames._protocol.calls import Explanation
@@ -78,13 +77,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rt_frames")
 
-_RUN_AGAIN = "run the same call again for the missing changes"
+# a version may be gone as well as a table
+_OF_A_VERSION: Cures = {
+    errors.TableNotFoundError: "check the table's name and the version"
+}
 # the server's first version with multipart writes
 _PARTS_SINCE = (0, 4)
 # versions in which a time is looked for first
 _RECENT = 100
-# statuses for a path, method or content type that a server does not know
-_NO_SUCH_OPERATION = (404, 405, 406, 415, 501)
 
 
 class Service:
@@ -144,7 +144,7 @@ class Service:
             salt, fingerprint = self._proof
             # scrypt: takes milliseconds the first time
             if not hmac.compare_digest(self._key.fingerprint(salt), fingerprint):
-                self._unpickle_error = _explain_unusable(
+                self._unpickle_error = explain_unusable(
                     self.url,
                     "RT_FRAMES_API_KEY in this process is not the key that it was made "
                     "with; set the right key here",
@@ -246,7 +246,7 @@ class Service:
             failure = explained(failure, explain)
         elif failure.acted == "maybe" and request.kind == "rows":
             failure = explain_by_list(self, purpose, failure)
-        elif _lacks_endpoint(failure):
+        elif failure.lacks == "yes":
             failure = self._name_dialect(failure)
         raise make_error(failure, purpose)
 
@@ -489,7 +489,7 @@ class Service:
                 operations.INDICES, name, {"version": None}, parse_indices
             )
         except errors.ResponseError as error:
-            if error.status not in _NO_SUCH_OPERATION:
+            if not may_lack_operation(error):
                 raise
         return indices
 
@@ -514,106 +514,10 @@ class Service:
             content,
             parse,
             headers={} if is_pinned else fresh_headers(since),
-            is_pinned=is_pinned,
+            cures=_OF_A_VERSION if is_pinned else NO_CURES,
             **options,
         )
         return result.value
-
-    def add_columns(
-        self,
-        name: str,
-        columns: pa.Schema,
-        *,
-        before: Description | None = None,
-        exhausts_source: bool = False,
-    ) -> Result:
-        """Add columns of nulls. The result's value is the new version, if it is known.
-
-        Columns that somebody else adds meanwhile, with the same types, are a success.
-        """
-        if before is None:
-            before = self.describe(name)
-        try:
-            return self._add_columns(name, columns, before, exhausts_source)
-        except (errors.BadRequest, errors.ConflictError) as error:
-            missing = self._without_added(name, columns, before, error)
-            request_id = str(error.request_id)
-        if not len(missing):
-            return Result(None, request_id, 0)
-        return self.add_columns(name, missing, exhausts_source=exhausts_source)
-
-    def _without_added(
-        self,
-        name: str,
-        columns: pa.Schema,
-        before: Description,
-        error: errors.ResponseError,
-    ) -> pa.Schema:
-        """Return the columns that the table does not have now.
-
-        Raise ConflictError if one has another type and was not there ``before``, and
-        the ``error`` if it was, or if nobody added any.
-        """
-        schema = None
-        # must not mask the refusal
-        with contextlib.suppress(errors.RemoteError):
-            schema = self.describe(name).schema
-        stored = _stored_types(schema or pa.schema([]))
-        known = before.schema.names if before.schema else []
-        missing = []
-        for field in columns:
-            if field.name not in stored:
-                missing.append(field)
-                continue
-            theirs = stored[field.name]
-            if theirs == map_types(field.type, storage):
-                continue
-            if field.name in known:
-                raise error
-            raise errors.ConflictError(
-                f"table {name!r}: somebody else added column {field.name!r} meanwhile, "
-                f"as {theirs}, not {field.type}; nothing was changed; run the same call "
-                "again",
-                **vars(error),
-            ) from None
-        if len(missing) == len(columns):
-            raise error
-        return pa.schema(missing)
-
-    def _add_columns(
-        self,
-        name: str,
-        columns: pa.Schema,
-        before: Description,
-        exhausts_source: bool,
-    ) -> Result:
-        """After an unknown outcome, a table that has all the columns is a success."""
-        added = _stored_types(columns)
-        return self._change(
-            operations.ADD_COLUMNS,
-            name,
-            add_columns_body(columns),
-            parse_version,
-            _RUN_AGAIN,
-            content_type=ARROW_STREAM,
-            before=before,
-            is_done=lambda schema: added.items() <= _stored_types(schema).items(),
-            exhausts_source=exhausts_source,
-        )
-
-    def drop_columns(self, name: str, columns: Sequence[str]) -> Result:
-        """Drop columns. The result's value is the new version, if it is known.
-
-        After an unknown outcome, a table that has none of the columns is a success.
-        """
-        return self._change(
-            operations.DROP_COLUMNS,
-            name,
-            json_body({"columns": [*columns]}),
-            parse_version,
-            _RUN_AGAIN,
-            is_done=lambda schema: set(columns).isdisjoint(schema.names),
-        )
 
     def delete(self, name: str, where: Any) -> tuple[int | None, int | None]:
         """Delete rows. Return the new version and the number of rows, if reported."""
@@ -627,7 +531,7 @@ class Service:
             before = self.describe(name)
             condition = write_where(condition, before.schema, cure, needs_column=True)
         body = json_body({"predicate": condition})
-        result = self._change(
+        result = self.change(
             operations.DELETE, name, body, parse_deleted, advice, before=before
         )
         version, rows = result.value
@@ -639,7 +543,7 @@ class Service:
         """Make an old version the newest. The result's value is the new version."""
         body = json_body({"version": version})
         advice = f"it is safe to restore version {version} again"
-        result = self._change(
+        result = self.change(
             operations.RESTORE,
             name,
             body,
@@ -662,7 +566,7 @@ class Service:
                 f"cannot compact {name!r}: this server has no such request, and LanceDB's "
                 "servers merge files by themselves; nothing was changed; do not call it here"
             )
-        result = self._change(
+        result = self.change(
             operations.COMPACT,
             name,
             json_body({"purge": purge}),
@@ -673,7 +577,7 @@ class Service:
         log.info("compacted table %s, %s", name, result.request_id)
         return result
 
-    def _change(
+    def change(
         self,
         operation: Operation,
         name: str,
@@ -694,14 +598,13 @@ class Service:
         schema, the change succeeded, with a version that may be another writer's;
         otherwise the error reports the version before and now, and the ``advice``.
         """
-        purpose = Purpose(operation, name, exhausts_source=exhausts_source)
-        request = self._request(
-            purpose,
-            parse,
-            body,
-            content_type=content_type,
-            is_pinned=needs_version is not None,
+        purpose = Purpose(
+            operation,
+            name,
+            exhausts_source=exhausts_source,
+            cures=NO_CURES if needs_version is None else _OF_A_VERSION,
         )
+        request = self._request(purpose, parse, body, content_type=content_type)
         if before is None:
             before = self.describe(name)
         request = dataclasses.replace(request, since=self.begin_version(name, before))
@@ -733,9 +636,9 @@ class Service:
         """
         if not isinstance(error, errors.ResponseError):
             return
-        if error.status not in _NO_SUCH_OPERATION:
+        if not may_lack_operation(error):
             return
-        if error.status == 404:
+        if isinstance(error, errors.TableNotFoundError):
             try:
                 self.describe(name, version=version)
             except errors.RemoteError:
@@ -782,21 +685,6 @@ def fresh_headers(version: int | None = None) -> dict[str, str]:
     return headers
 
 
-def _lacks_endpoint(failure: Failure) -> bool:
-    """Return whether the server does not know the path or the method.
-
-    A 404 about a table is a TableNotFoundError.
-    """
-    status = failure.facts.get("status")
-    is_other_404 = status == 404 and failure.error is errors.ResponseError
-    return is_other_404 or status in (405, 406, 501)
-
-
-def _stored_types(schema: pa.Schema) -> dict[str, pa.DataType]:
-    """Return types by column; some services do not describe extension types."""
-    return {field.name: map_types(field.type, storage) for field in schema}
-
-
 def _unpickle(
     url: str,
     options: ConnectionOptions,
@@ -813,7 +701,7 @@ def _unpickle(
     problem = ""
     if not key:
         key = Key("none")
-        problem = _explain_unusable(
+        problem = explain_unusable(
             url,
             "keys are not pickled, and RT_FRAMES_API_KEY is not set in this process; "
             "set it here",
@@ -822,7 +710,7 @@ def _unpickle(
         service = Service(url, key, options, dialect, allow_insecure=True)
     except ValueError as error:
         # a missing CA bundle, or an invalid key
-        problem = problem or _explain_unusable(
+        problem = problem or explain_unusable(
             url, f"in this process, {error}; correct this here"
         )
         unverified = dataclasses.replace(options, verify=False)
@@ -830,10 +718,3 @@ def _unpickle(
     service._proof = (salt, fingerprint)  # noqa: SLF001  # same module
     service._unpickle_error = problem  # noqa: SLF001  # same module
     return service
-
-
-def _explain_unusable(url: str, problem: str) -> str:
-    return (
-        f"the unpickled client of {url} cannot be used: {problem}, for example on every "
-        "Dask worker"
-    )

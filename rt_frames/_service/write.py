@@ -51,6 +51,7 @@ from rt_frames._protocol.operations import (
 from rt_frames._protocol.responses import Description, parse_written
 from rt_frames._schema.compare import new_columns
 from rt_frames._service.cluster import ClusterStream, find_cluster
+from rt_frames._service.columns import add_columns
 from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import (
     explain_append,
@@ -253,7 +254,8 @@ def _add_rows(
     unknown = [field for field in source.schema if field.name not in existing]
     added = new_columns(unknown, existing)
     if len(added):
-        result = service.add_columns(
+        result = add_columns(
+            service,
             name,
             added,
             before=table,
