@@ -217,7 +217,7 @@ def _parse_pandas(text: str) -> Any:
 
 
 def _did_you_mean(text: str) -> str:
-    words = re.findall(r"[\w+/-]+", re.sub(r"\btz *= *", "", text)) or [text]
+    words: list[str] = re.findall(r"[\w+/-]+", re.sub(r"\btz *= *", "", text)) or [text]
     word = words[0].lower()
     names = [text]
     if len(words) in (2, 3):
