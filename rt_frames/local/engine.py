@@ -171,7 +171,7 @@ def open_table(folder: Path, version: int | None = None) -> Any:
             raise
         raise HTTPError(
             404,
-            f'version {version} does not exist or was removed; omit "version" to read the newest',
+            f"version {version} does not exist or was removed",
         ) from error
 
 
