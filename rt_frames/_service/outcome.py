@@ -214,11 +214,17 @@ def _compare_versions(
     if version == before.version and rows == rows_before:
         found = f"so far the table is unchanged (version {version}, {now})"
         return Explanation(found, if_unchanged)
-    found = (
-        f"before: version {before.version}, {count(rows_before, 'row')}; "
-        f"now: version {version}, {now}"
-    )
+    found = _show_change(before.version, rows_before, version, rows)
     return Explanation(found, if_changed)
+
+
+def _show_change(
+    version_before: int | None, rows_before: int, version: int | None, rows: int
+) -> str:
+    return (
+        f"before: version {version_before}, {count(rows_before, 'row')}; "
+        f"now: version {version}, {count(rows, 'row')}"
+    )
 
 
 class ChangeOutcome:
@@ -251,13 +257,18 @@ class ChangeOutcome:
         self.schema: pa.Schema | None = None
 
     def explain(self, failure: Failure) -> Explanation:  # noqa: ARG002  # as all explanations
-        """Describe the table; return its versions before and now, and the cure."""
+        """Return the table's versions and rows before and now, and the cure."""
         try:
             self.schema, version = self._service.describe(self._name)
         except errors.TableNotFoundError:
             return Explanation(f"table {self._name!r} no longer exists")
         if None in (self._before, version):
             return Explanation("the service reports no version", self._cure)
-        return Explanation(
-            f"before: version {self._before}; now: version {version}", self._cure
-        )
+        if version == self._before:
+            found = f"so far the table is unchanged (version {version})"
+            return Explanation(found, self._cure)
+        # a service that merges files makes versions that change no row
+        rows_before = self._service.count(self._name, version=self._before)
+        rows = self._service.count(self._name, version=version)
+        found = _show_change(self._before, rows_before, version, rows)
+        return Explanation(found, self._cure)

@@ -230,7 +230,8 @@ def test_it_is_not_repeated_once_its_outcome_is_open(hosted):
         table.delete("id = 1")
     assert hosted.steps.count("delete") == 1
     assert re.search(
-        "before: version 1; now: version 2; it is safe to repeat the delete",
+        "before: version 1, 4 rows; now: version 2, 3 rows; it is safe to repeat the "
+        "delete",
         str(raised.value),
     )
 

@@ -448,7 +448,12 @@ def test_F47_what_is_there_but_differs_is_not_done(caplog, field):
     ):
         meet(hosted, "add_columns", "lose the answer", 1)
         hosted.changed = lambda step: step == "add_columns" and somebody(step)
-        fails(lambda: add(client), errors.OutcomeUnknown, caplog, "before: version 2;")
+        fails(
+            lambda: add(client),
+            errors.OutcomeUnknown,
+            caplog,
+            "before: version 2, 4 rows;",
+        )
 
 
 @pytest.mark.parametrize(("change", "rows"), [(add, NO_X), (alter, CHANGES[alter][1])])

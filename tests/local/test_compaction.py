@@ -15,6 +15,7 @@ from lance import LanceOperation
 from polars.testing import assert_frame_equal
 
 import rt_frames as rt
+from rt_frames.local import LocalService
 from tests.local.test_multipart import Write
 from tests.support.local import JSON, age, message, unnamed
 
@@ -319,6 +320,28 @@ def test_a_handle_of_a_version_does_not_compact(client):
 
 
 # Beside other writers and readers
+
+
+@pytest.mark.parametrize("version", [None, 20])
+def test_who_reads_what_is_purged_gets_an_error_and_no_other_rows(tmp_path, version):
+    with (
+        LocalService(tmp_path) as service,
+        rt.connect(
+            service.url, api_key=service.api_key, dialect="lancedb", default=False
+        ) as client,
+    ):
+        for number in range(20):
+            data = [random.randbytes(2**20) for _ in range(20)]
+            table = pa.table({"n": [number] * 20, "data": data})
+            client.create_table("t", table, if_exists="append", progress=False)
+        reading = pa.RecordBatchReader.from_stream(client.table("t", version=version))
+        reading.read_next_batch()
+        client.table("t").delete("n = 19")
+        client.table("t").compact(purge=True)
+        with pytest.raises(pa.ArrowInvalid, match=r"the response failed after .* rows"):
+            reading.read_all()
+        with pytest.raises(rt.errors.TableNotFoundError, match=r"version 20 .*removed"):
+            client.table("t", version=20).count()
 
 
 class Story:

@@ -29,7 +29,9 @@ import struct
 import lance
 import pyarrow as pa
 import pytest
+from lance import LanceOperation
 from lance.bitmap import Bitmap
+from lance.optimize import Compaction
 
 TABLE = pa.table(
     {"n": [1, 300], "m": [1, None], "at": [datetime.datetime(2024, 3, 31, 2, 30), None]}
@@ -185,3 +187,45 @@ def test_lance_calls_rows_that_were_changed_meanwhile_a_conflict_of_a_merge(fold
     other = other.when_matched_update_all().conflict_retries(0)
     with pytest.raises(OSError, match="Too many concurrent writers"):
         other.execute(rows)
+
+
+def test_a_plan_has_all_fragments_that_are_not_excluded_if_the_threshold_is_negative(
+    folder,
+):
+    for _ in range(3):
+        lance.write_dataset(TABLE, folder, mode="append")
+    table = lance.dataset(folder)
+    options = {
+        "excluded_fragment_ids": [0, 1],
+        "materialize_deletions_threshold": -1.0,
+    }
+    (task,) = Compaction.plan(table, options).tasks
+    assert [fragment.id for fragment in task.fragments] == [2, 3]
+
+
+def test_rewritten_fragments_get_new_ids_and_come_last(folder):
+    for _ in range(3):
+        lance.write_dataset(TABLE, folder, mode="append")
+    table = lance.dataset(folder)
+    (task,) = Compaction.plan(table, {"excluded_fragment_ids": [0, 3]}).tasks
+    new = task.execute(table).new_fragments
+    assert [fragment.id for fragment in new] == [0]
+    group = LanceOperation.RewriteGroup(task.fragments, new)
+    rewritten = lance.LanceDataset.commit(
+        folder, LanceOperation.Rewrite([group], []), read_version=table.version
+    )
+    assert [part.fragment_id for part in rewritten.get_fragments()] == [0, 3, 4]
+
+
+def test_dictionaries_that_outgrow_their_codes_are_merged_without_an_error(tmp_path):
+    for number in range(3):
+        values = [f"{number}-{n}" for n in range(100)]
+        codes = (
+            pa.array(values).dictionary_encode().cast(pa.dictionary("int8", "string"))
+        )
+        table = pa.table({"c": codes})
+        lance.write_dataset(table, str(tmp_path / "t"), mode="append")
+    table = lance.dataset(str(tmp_path / "t"))
+    table.optimize.compact_files()
+    with pytest.raises(BaseException, match=r"(?i)dictionary|overflow"):
+        lance.dataset(str(tmp_path / "t")).to_table()
