@@ -436,6 +436,7 @@ class _Connection(HTTPConnection):
 
     def has_head(self) -> bool:
         """Read what has arrived; return whether a thread need not wait for more."""
+        data = b""
         self.socket.settimeout(0)
         try:
             data = self.rfile.peek(self.rbufsize)
