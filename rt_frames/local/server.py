@@ -38,13 +38,11 @@ from rt_frames._threads import end_at_next_interrupt
 from rt_frames._version import __version__
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
+from rt_frames.local.pool import Pool
 
 log = logging.getLogger("rt_frames")
 
-# worker threads at first, besides cheroot's own two; `process_conn` adds others
-THREADS = 6
-MAX_THREADS = 128
-# seconds for all headers of a request
+# seconds from the first byte of a request's head to its last, and between requests
 HEAD_SECONDS = 10
 # seconds per read of a body: a client may compute it while sending
 BODY_SECONDS = 600
@@ -331,17 +329,6 @@ def _shut_down(conn: Any) -> None:
 class _Request(HTTPRequest):
     """Rejects ambiguous framing (request smuggling), with errors as JSON."""
 
-    def parse_request(self) -> None:
-        """Read the headers within `HEAD_SECONDS`, however slowly they arrive."""
-        reader = self.conn.rfile.raw
-        sock = self.conn.socket
-        reader.deadline = time.monotonic() + HEAD_SECONDS
-        try:
-            super().parse_request()
-        finally:
-            reader.deadline = None
-            sock.settimeout(HEAD_SECONDS)
-
     def read_request_line(self) -> bool:
         """Refuse a request target such as ``http://[/``, for which cheroot 11 fails."""
         try:
@@ -408,7 +395,14 @@ class _Request(HTTPRequest):
         )
         with contextlib.suppress(OSError):
             self.conn.wfile.write(response.encode())
-            self.conn.adopt(Body(self.conn.rfile, sys.maxsize))
+            # not for a head that is late: the connection has no thread
+            if self.conn.head_start is None:
+                self.conn.adopt(Body(self.conn.rfile, sys.maxsize))
+
+
+def _is_head(data: bytes) -> bool:
+    """Return whether data hold a head, or a line end for which it is refused."""
+    return b"\r\n\r\n" in data or data.count(b"\n") > data.count(b"\r\n")
 
 
 def _parse_header(line: bytes) -> tuple[bytes, bytes]:
@@ -423,31 +417,48 @@ def _parse_header(line: bytes) -> tuple[bytes, bytes]:
     return name.title(), value.strip(b" \t")
 
 
-class _DeadlineReader(socket.SocketIO):
-    """A socket reader with an optional deadline."""
-
-    deadline: float | None = None
-
-    def readinto(self, b: Any) -> int | None:
-        if self.deadline is not None:
-            seconds_left = self.deadline - time.monotonic()
-            if seconds_left <= 0:
-                raise TimeoutError("timed out")
-            self._sock.settimeout(seconds_left)  # type: ignore[attr-defined]  # SocketIO's signature
-        return super().readinto(b)
-
-
 class _Connection(HTTPConnection):
-    """A connection that also closes `wfile`.
+    """A connection that waits for whole heads without a thread.
 
-    cheroot leaves it open, and its finalizer then fails to send what is buffered.
+    It also closes `wfile`. cheroot leaves it open, and its finalizer then fails to send
+    what is buffered.
     """
 
     RequestHandlerClass = _Request
+    rbufsize = MAX_HEADER_BYTES + 1
+    # when the first bytes of an incomplete head were seen
+    head_start: float | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.rfile._raw = _DeadlineReader(self.socket, "rb")  # noqa: SLF001  # cheroot builds the file from Python's
+        # cheroot asks this before it waits for more
+        self.rfile.has_data = self.has_head
+
+    def has_head(self) -> bool:
+        """Read what has arrived; return whether a thread need not wait for more."""
+        data = b""
+        self.socket.settimeout(0)
+        try:
+            data = self.rfile.peek(self.rbufsize)
+            is_done = _is_head(data) or len(data) >= self.rbufsize
+            # b"" if the client closed the connection
+            is_done = is_done or not self.socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            is_done = False
+        except OSError:
+            is_done = True
+        finally:
+            self.socket.settimeout(HEAD_SECONDS)
+        if is_done:
+            self.head_start = None
+        elif data and self.head_start is None:
+            self.head_start = time.monotonic()
+        return is_done
+
+    def is_late(self) -> bool:
+        """Return whether a head takes too long to arrive."""
+        start = self.head_start
+        return start is not None and time.monotonic() > start + HEAD_SECONDS
 
     def adopt(self, body: Body) -> None:
         """Discard input for a while, so that the client sees an early response."""
@@ -457,6 +468,10 @@ class _Connection(HTTPConnection):
             body.linger()
 
     def close(self) -> None:
+        # cheroot closes connections on which nothing arrives
+        if self.head_start is not None and self.server.ready:
+            self.socket.settimeout(0)
+            _Request(self.server, self).simple_response("408 Request Timeout")
         try:
             super().close()
         finally:
@@ -502,20 +517,22 @@ class _Server(Server):
         super().__init__(
             bind,
             application,
-            numthreads=THREADS,
-            max=MAX_THREADS,
             request_queue_size=128,
             timeout=HEAD_SECONDS,
             shutdown_timeout=DRAIN_SECONDS,
             server_name="rt_frames",
         )
         self.gateway = _Gateway
+        self.requests = Pool(self)
 
     def process_conn(self, conn: Any) -> None:
-        """Hand a connection to a thread. If all are busy, add threads."""
-        if self.requests.idle <= self.requests.qsize:
-            self.requests.grow(THREADS)
-        super().process_conn(conn)
+        """Hand a connection to a thread once the head of a request has arrived."""
+        if conn.has_head():
+            super().process_conn(conn)
+        elif conn.is_late():
+            conn.close()
+        else:
+            self.put_conn(conn)
 
     def stop(self) -> None:
         """Stop, and drop the statistics that cheroot keeps of every server."""

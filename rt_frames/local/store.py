@@ -106,13 +106,13 @@ class Store:
 
     def _list_names(self) -> list[str]:
         """List the names of what may be tables, as the folder spells them."""
+        files = []
         # the folder may have been removed
-        with contextlib.suppress(FileNotFoundError), os.scandir(self.root) as entries:
-            files = [entry.name for entry in entries]
-            return [
-                file.removesuffix(".lance") for file in files if file.endswith(".lance")
-            ]
-        return []
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            files = [entry.name for entry in os.scandir(self.root)]
+        return [
+            file.removesuffix(".lance") for file in files if file.endswith(".lance")
+        ]
 
     def check_free(self, name: str, *, replace: bool = False) -> None:
         """Refuse an invalid name, and a taken name unless its table is replaced."""

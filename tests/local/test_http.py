@@ -9,12 +9,23 @@ import http.client
 import logging
 import re
 import socket
+import threading
 import time
 
 import pytest
+from cheroot.workers.threadpool import WorkerThread
 
 import rt_frames as rt
-from tests.support.local import ARROW, JSON, NUMBERS, TABLE, answered, message, stream
+from tests.support.local import (
+    ARROW,
+    JSON,
+    NUMBERS,
+    TABLE,
+    answered,
+    message,
+    stream,
+    until,
+)
 
 BODY = stream(TABLE)
 CHUNKED = b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
@@ -362,3 +373,94 @@ def test_a_write_rides_the_connection_of_one_a_second_ago(service, caplog):
         client.table("warm").drop()
     assert caplog.text.count("Starting new HTTP connection") == 1
     assert "Resetting dropped connection" not in caplog.text
+
+
+def workers(service) -> int:
+    """Count the threads of a service that respond to requests."""
+    port = service.url.rpartition(":")[2]
+    return sum(
+        isinstance(thread, WorkerThread) and str(thread.server.bind_addr[1]) == port
+        for thread in threading.enumerate()
+    )
+
+
+HEAD = b"GET /v1/tables HTTP/1.1\r\nHost: localhost\r\nx-api-key: %b\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "started",
+    [
+        b"",
+        b"GET /v1",
+        HEAD[:40],
+        b"GET /v1/tables HTTP/1.1\r\nHost: localhost\r\n\r\nG",
+    ],
+)
+def test_300_connections_without_a_head_take_no_thread_and_hold_up_nobody(
+    caller, service, started
+):
+    silent = [caller.connect() for _ in range(300)]
+    for connection in silent:
+        connection.sendall(started)
+    until(lambda: workers(service) <= 20)
+    start = time.monotonic()
+    assert caller.tables() == []
+    assert time.monotonic() - start < 2
+    for connection in silent:
+        connection.close()
+
+
+def test_threads_end_when_they_are_idle(caller, service):
+    uploads = []
+    for number in range(40):
+        uploads.append(caller.connect())
+        uploads[-1].sendall(caller.head(f"/v1/tables/t{number}", LENGTH))
+    until(lambda: workers(service) >= 40)
+    for upload in uploads:
+        upload.sendall(BODY)
+        upload.shutdown(socket.SHUT_WR)
+        assert answered(upload)[0] == 200
+        upload.close()
+    until(lambda: workers(service) == 0)
+    assert len(caller.tables()) == 40
+
+
+@pytest.mark.parametrize("size", [1, 7, 50])
+def test_a_head_that_comes_in_pieces_is_read(caller, size):
+    head = HEAD % caller.key.encode()
+    with caller.connect() as connection:
+        for start in range(0, len(head), size):
+            connection.sendall(head[start : start + size])
+            time.sleep(0.005)
+        connection.shutdown(socket.SHUT_WR)
+        assert answered(connection) == (200, {"tables": []})
+
+
+@pytest.mark.parametrize("trickles", [True, False])
+def test_a_head_that_takes_more_than_ten_seconds_is_answered_with_408(caller, trickles):
+    with caller.connect() as connection:
+        connection.sendall(b"GET /v1")
+        start = time.monotonic()
+        while trickles and time.monotonic() < start + 10.5:
+            connection.sendall(b"x")
+            time.sleep(0.5)
+        status, _ = answered(connection)
+    assert status == 408
+    assert time.monotonic() - start < 15
+
+
+def test_requests_sent_at_once_on_one_connection_are_answered_in_turn(caller):
+    head = HEAD % caller.key.encode()
+    with caller.connect() as connection:
+        connection.sendall(head * 20 + head[:-1])
+        wait_for_lists(connection, 20)
+        connection.sendall(head[-1:])
+        wait_for_lists(connection, 1)
+
+
+def wait_for_lists(connection: socket.socket, count: int) -> None:
+    data = b""
+    while data.count(b'{"tables": []}') < count:
+        part = connection.recv(65536)
+        assert part
+        data += part

@@ -9,16 +9,18 @@ early responses), test_together.py (bodies that are not read), test_end.py and
 test_folders.py (threads, forks, figures, stopping):
 
 - `ConnectionClass`, `RequestHandlerClass` and `gateway` choose the classes of a server.
-- A connection has `rfile`, `wfile`, `socket` and `close`.
+- A connection has `rfile`, `wfile`, `socket` and `close`. `rfile` is made with
+  `rbufsize`, reads into its buffer with `peek`, and is asked with `has_data` whether a
+  connection need not wait.
 - A request has `conn`, `chunked_read` and `close_connection`, reads headers with
   `header_reader` and refuses with `simple_response`. As many bytes as `rfile.remaining`
   says are read before a response is sent.
 - A server has `expiration_interval`, `max_request_header_size` and `error_log`, calls
   `process_conn` for a readable connection, clears `ready` when it begins to stop, keeps
   figures in `logging.statistics`.
-- Its pool `requests` has `idle`, `qsize` and `grow`. Its threads are `WorkerThread`s,
-  with a `server`, and a `conn` while they respond. They are daemons if the thread that
-  prepares the server is one.
+- Of its pool `requests` it calls `start`, `put`, `get` and `stop`. Its threads are
+  `WorkerThread`s, with a `server`, and a `conn` while they respond, and end when `get`
+  returns `_SHUTDOWNREQUEST`. They are daemons if the thread that starts them is one.
 """
 
 from __future__ import annotations
