@@ -23,81 +23,71 @@ FRAME = pl.DataFrame({"a": [1, 2]})
 JSON = "application/json"
 
 
+RENAME = rt.Alteration("a.b", rename="c", data_type="float32", nullable=False)
+RENAMED = {
+    "path": "a.b",
+    "rename": "c",
+    "data_type": {"type": "float"},
+    "nullable": False,
+}
+
+
 def test_each_request_has_its_address_key_and_type_and_an_id_of_its_own(remote, server):
     remote.list_tables()
     table = FRAME.remote.to_table("t")
-    rt.alter_columns(
-        "t", [rt.Alteration("a.b", rename="c", data_type="float32", nullable=False)]
-    )
-    assert [
-        (request.line, request.headers["content-type"]) for request in server.requests
-    ] == [
-        ("GET /v1/tables HTTP/1.1", JSON),
-        ("POST /v1/tables/t HTTP/1.1", "application/vnd.apache.arrow.stream"),
-        ("POST /v1/table/t/alter_columns HTTP/1.1", JSON),
-    ]
-    heads = [request.headers for request in server.requests]
-    assert {(head["x-api-key"], head["user-agent"]) for head in heads} == {
-        (KEY, f"rt_frames/{rt.__version__}")
-    }
-    ids = [head["x-request-id"] for head in heads]
-    assert {uuid.UUID(one).version for one in ids} == {4}
-    assert len({*ids}) == 3
-    assert not {"cookie", "authorization"} & {name for head in heads for name in head}
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, pa.schema([("a", pa.int64())])) as writer:
-        writer.write_table(pa.table({"a": [1, 2]}))
-    body = server.requests[1].body
-    assert body == sink.getvalue().to_pybytes()
-    assert int(heads[1]["content-length"]) == len(body) == table.nbytes
-    assert (table.request_id, table.version, table.rows, table.created) == (
-        ids[1],
-        1,
-        2,
-        True,
-    )
-    assert json.loads(server.requests[2].body) == {
-        "alterations": [
-            {
-                "path": "a.b",
-                "rename": "c",
-                "data_type": {"type": "float"},
-                "nullable": False,
-            }
-        ]
-    }
+    rt.alter_columns("t", [RENAME])
+    listed, created, altered = server.requests
+    assert listed.line == "GET /v1/tables HTTP/1.1"
+    assert created.line == "POST /v1/tables/t HTTP/1.1"
+    assert altered.line == "POST /v1/table/t/alter_columns HTTP/1.1"
+    assert listed.headers["content-type"] == JSON
+    assert created.headers["content-type"] == "application/vnd.apache.arrow.stream"
+    assert altered.headers["content-type"] == JSON
+    assert json.loads(altered.body) == {"alterations": [RENAMED]}
+    for request in server.requests:
+        assert request.headers["x-api-key"] == KEY
+        assert request.headers["user-agent"] == f"rt_frames/{rt.__version__}"
+        assert uuid.UUID(request.headers["x-request-id"]).version == 4
+        assert "cookie" not in request.headers
+        assert "authorization" not in request.headers
+    assert len({request.headers["x-request-id"] for request in server.requests}) == 3
+    assert table.request_id == created.headers["x-request-id"]
 
 
-def arrow_list() -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, pa.schema([("name", pa.string())])) as writer:
-        writer.write_table(pa.table({"name": ["a", "b"]}))
-    return sink.getvalue().to_pybytes()
+def test_a_body_is_the_stream_of_a_frame_with_its_length(remote, server):
+    table = FRAME.remote.to_table("t")
+    request = server.posts[0]
+    assert request.body == stream(pa.table({"a": [1, 2]}))
+    assert int(request.headers["content-length"]) == len(request.body)
+    assert table.nbytes == len(request.body)
+    assert table.version == 1
+    assert table.rows == 2
+    assert table.created is True
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"tables": ["a", "b"]},
-        {"tables": ["a", "b"], "page_token": None},
-        {"tables": ["a", "b"], "page_token": ""},
-        ["a", "b"],
-        [{"name": "a"}, {"name": "b", "rows": 3}],
-        {"tables": [{"name": "a"}, {"name": "b"}]},
-        arrow_list(),
-    ],
-)
+ARROW_LIST = stream(pa.table({"name": ["a", "b"]}))
+LISTS = [
+    {"tables": ["a", "b"]},
+    {"tables": ["a", "b"], "page_token": None},
+    {"tables": ["a", "b"], "page_token": ""},
+    ["a", "b"],
+    [{"name": "a"}, {"name": "b", "rows": 3}],
+    {"tables": [{"name": "a"}, {"name": "b"}]},
+    ARROW_LIST,
+]
+
+
+@pytest.mark.parametrize("body", LISTS)
 def test_a_list_is_understood_in_every_form(remote, server, body):
     server.listing((200, body))
     assert remote.list_tables() == ["a", "b"]
 
 
-def test_a_list_in_arrow_form_that_is_cut_anywhere_is_an_error(server):
-    whole = arrow_list()
-    for size in range(8, len(whole), 8):
-        server.listing((200, whole[:size]))
-        with pytest.raises(errors.ResponseError, match="list"):
-            patient(server, retries=0).list_tables()
+@pytest.mark.parametrize("size", range(8, len(ARROW_LIST), 8))
+def test_a_list_in_arrow_form_that_is_cut_anywhere_is_an_error(server, size):
+    server.listing((200, ARROW_LIST[:size]))
+    with pytest.raises(errors.ResponseError, match="list"):
+        patient(server, retries=0).list_tables()
 
 
 def compressed_list(columns: dict, compression: str = "zstd") -> bytes:
@@ -136,53 +126,56 @@ LISTS_THAT_HARM = {
 def test_a_list_in_arrow_form_shows_no_other_memory_and_takes_little(server, make):
     server.listing((200, make()))
     client = patient(server, retries=0)
+    told = "not an Arrow stream with a name"
     with (
         in_bounds(seconds=20, mib=128),
-        pytest.raises(errors.ResponseError, match="not an Arrow stream with a name"),
+        pytest.raises(errors.ResponseError, match=told),
     ):
         client.list_tables()
 
 
 def test_a_count_survives_a_list_of_the_other_dialect_with_bad_offsets(server):
-    listed = list_with_offsets(1, 2**30)
-
-    def script(connection: Connection) -> None:
-        while request := connection.body(connection.head()):
-            connection.answer(
-                *((200, listed) if request.method == "GET" else (501, {}))
-            )
-
-    server.script = script
+    # the count, and then the list
+    server.listing((501, {}), (200, list_with_offsets(1, 2**30)))
+    table = patient(server, retries=0, dialect="lancedb").table("t")
     with pytest.raises(errors.ServerError, match="501"):
-        patient(server, retries=0, dialect="lancedb").table("t").count()
+        table.count()
 
 
 def test_F44_a_list_of_ever_new_pages_ends_with_the_read_timeout(server):
-    server.listing(
-        *((200, {"tables": [f"t{n}"], "page_token": str(n)}) for n in range(20_000))
-    )
-    with (
-        patient(server, timeout=(1, 1, 0.5)) as client,
-        pytest.raises(errors.ResponseError, match=r"0\.5 s"),
-    ):
+    pages = [{"tables": [f"t{n}"], "page_token": str(n)} for n in range(20_000)]
+    server.listing(*((200, page) for page in pages))
+    client = patient(server, timeout=(1, 1, 0.5))
+    with pytest.raises(errors.ResponseError, match=r"0\.5 s"):
         client.list_tables()
     assert len(server.requests) < 20_000
 
 
-NONE, TAKEN = (200, {"tables": []}), (200, {"tables": ["t"]})
+NONE = (200, {"tables": []})
+TAKEN = (200, {"tables": ["t"]})
+
+
+def methods(server) -> list[str]:
+    return [request.method for request in server.requests]
+
+
+def test_skip_believes_the_list(remote, server):
+    server.listing(TAKEN)
+    assert FRAME.remote.to_table("t", if_exists="skip").created is False
+    assert methods(server) == ["GET"]
 
 
 @pytest.mark.parametrize(
-    "refusal", [None, (409, {}), (400, {"error": "table t already exists"})]
+    "refusal",
+    [
+        (409, {}),
+        (400, {"error": "table t already exists"}),
+    ],
 )
-def test_skip_believes_the_list_and_a_refusal_that_the_list_confirms(
-    remote, server, refusal
-):
-    server.listing(*([NONE, refusal, TAKEN] if refusal else [TAKEN]))
+def test_skip_believes_a_refusal_that_the_list_confirms(remote, server, refusal):
+    server.listing(NONE, refusal, TAKEN)
     assert FRAME.remote.to_table("t", if_exists="skip").created is False
-    assert [r.method for r in server.requests] == (
-        ["GET", "POST", "GET"] if refusal else ["GET"]
-    )
+    assert methods(server) == ["GET", "POST", "GET"]
 
 
 @pytest.mark.parametrize("code", [14, 19])
@@ -192,29 +185,35 @@ def test_skip_is_for_a_name_that_is_taken_and_no_other_conflict(remote, server, 
         FRAME.remote.to_table("t", if_exists="skip")
 
 
+LOCKED = {"error": "locked by a migration"}
+INDEX = {"error": "an index of that name already exists"}
+
+
 @pytest.mark.parametrize(
-    ("refusal", "kind"),
+    ("status", "body", "kind"),
     [
-        ((409, {"error": "locked by a migration"}), errors.ConflictError),
-        ((409, {"error": "t", "code": 5}), errors.ConflictError),
-        ((400, {"error": "an index of that name already exists"}), errors.BadRequest),
+        (409, LOCKED, errors.ConflictError),
+        (409, {"error": "t", "code": 5}, errors.ConflictError),
+        (400, INDEX, errors.BadRequest),
     ],
 )
 @pytest.mark.parametrize(
-    ("look", "told"), [(NONE, "nothing was stored"), ((500, {}), "may exist")]
+    ("look", "told"),
+    [
+        (NONE, "nothing was stored"),
+        ((500, {}), "may exist"),
+    ],
 )
 def test_skip_says_of_no_table_that_it_was_there_unless_it_is_listed(
-    remote, server, refusal, kind, look, told
+    remote, server, status, body, kind, look, told
 ):
-    server.listing(NONE, refusal, look)
+    server.listing(NONE, (status, body), look)
     with pytest.raises(errors.ResponseError, match=told) as error:
         FRAME.remote.to_table("t", if_exists="skip")
-    assert (type(error.value), error.value.status, error.value.message) == (
-        kind,
-        refusal[0],
-        refusal[1]["error"],
-    )
-    assert [r.method for r in server.requests] == ["GET", "POST", "GET"]
+    assert type(error.value) is kind
+    assert error.value.status == status
+    assert error.value.message == body["error"]
+    assert methods(server) == ["GET", "POST", "GET"]
 
 
 def test_a_large_upload_looks_first_and_sends_nothing_to_a_taken_name(remote, server):
@@ -222,74 +221,77 @@ def test_a_large_upload_looks_first_and_sends_nothing_to_a_taken_name(remote, se
     server.answering((200, {}))
     with pytest.raises(errors.TableExistsError, match="nothing was sent"):
         rt.to_table(pl.DataFrame({"a": np.zeros(2**21)}), "t")
-    assert [r.method for r in server.requests] == ["GET"]
+    assert methods(server) == ["GET"]
 
 
-@pytest.mark.parametrize(
-    "library", [pl.DataFrame, pd.DataFrame, pa.table], ids=["polars", "pandas", "arrow"]
-)
-def test_a_frame_of_one_chunk_goes_in_several_batches_with_its_length_and_what_else_comes_chunked(
-    server, library
-):
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame, pa.table])
+def test_a_frame_of_one_chunk_goes_in_several_batches_with_its_length(server, make):
     columns = {"a": np.arange(3_000_000), "b": np.arange(3_000_000.0)}
-    with patient(server) as client:
-        client.create_table("t", library(columns), compression=None)
-        client.create_table("t", iter([FRAME, FRAME]))
-    request, of_unknown_length = server.posts
-    assert int(request.headers["content-length"]) == len(request.body)
+    patient(server).create_table("t", make(columns), compression=None)
+    request = server.posts[0]
     batches = list(pa.ipc.open_stream(request.body))
+    assert int(request.headers["content-length"]) == len(request.body)
     assert len(batches) > 2
     assert max(batch.nbytes for batch in batches) < 20 * 2**20
     assert pa.Table.from_batches(batches) == pa.table(columns)
-    assert of_unknown_length.headers["transfer-encoding"] == "chunked"
-    assert "content-length" not in of_unknown_length.headers
-    assert pa.ipc.open_stream(of_unknown_length.body).read_all().to_pydict() == {
-        "a": [1, 2, 1, 2]
-    }
 
 
-def test_the_log_tells_each_request_and_table_what_is_sent_again_and_why_and_no_cell_or_key(
+def test_what_has_no_known_length_comes_chunked(server):
+    patient(server).create_table("t", iter([FRAME, FRAME]))
+    request = server.posts[0]
+    assert request.headers["transfer-encoding"] == "chunked"
+    assert "content-length" not in request.headers
+    assert pa.ipc.open_stream(request.body).read_all()["a"].to_pylist() == [1, 2, 1, 2]
+
+
+CELL = "a cell that nobody else may read"
+
+
+def logged(caplog, level: str) -> list[str]:
+    """Return the messages of the package on one level, and check for secrets."""
+    assert KEY not in caplog.text
+    assert CELL not in caplog.text
+    records = [record for record in caplog.records if record.name == "rt_frames"]
+    return [record.getMessage() for record in records if record.levelname == level]
+
+
+def test_the_log_tells_a_create_and_what_is_sent_again_and_why_and_no_cell_or_key(
     remote, server, caplog
 ):
     caplog.set_level("DEBUG", "rt_frames")
-    cell = "a cell that nobody else may read"
-    refusal = (
-        429,
-        {"error": {"message": f"slow down with {cell} and {KEY}"}},
-        {"Retry-After": "0"},
-    )
-    server.listing(
-        refusal, (200, {"version": 1}), NONE, (409, {"error": "it exists"}), TAKEN
-    )
-    table = pl.DataFrame({"text": [cell]}).remote.to_table("t")
-    pl.DataFrame({"text": [cell]}).remote.to_table("t", if_exists="skip")
-    lines = [
-        (record.levelname, record.getMessage())
-        for record in caplog.records
-        if record.name == "rt_frames"
-    ]
-    requests, (again, created, *_, skipped) = (
-        [text for level, text in lines if level == one] for one in ("DEBUG", "INFO")
-    )
-    for status, text in zip((429, 200, 200, 409, 200), requests, strict=True):
-        assert f" {status}, " in text
+    refusal = {"error": {"message": f"slow down with {CELL} and {KEY}"}}
+    server.listing((429, refusal, {"Retry-After": "0"}), (200, {"version": 1}))
+    table = pl.DataFrame({"text": [CELL]}).remote.to_table("t")
+    first, second = logged(caplog, "DEBUG")
+    again, created = logged(caplog, "INFO")
+    assert " 429, " in first
+    assert " 200, " in second
     assert re.search("/v1/tables/t .*retried.*429", again)
     assert re.search(f"created table t.* 1 row.*1 column.*{table.request_id}", created)
-    assert re.search("skipped: table t exists; nothing was stored", skipped)
-    assert KEY not in caplog.text
-    assert cell not in caplog.text
+
+
+def test_the_log_tells_what_was_skipped_and_no_cell_or_key(remote, server, caplog):
+    caplog.set_level("DEBUG", "rt_frames")
+    server.listing(NONE, (409, {"error": "it exists"}), TAKEN)
+    pl.DataFrame({"text": [CELL]}).remote.to_table("t", if_exists="skip")
+    first, second, third = logged(caplog, "DEBUG")
+    assert " 200, " in first
+    assert " 409, " in second
+    assert " 200, " in third
+    told = "skipped: table t exists; nothing was stored"
+    assert told in logged(caplog, "INFO")[-1]
 
 
 def test_lines_that_are_no_headers_are_not_logged_as_they_may_repeat_the_key(
     server, caplog
 ):
     def script(connection: Connection) -> None:
-        key = connection.head().headers["x-api-key"]
-        connection.sock.sendall(
-            f"HTTP/1.1 200 OK\r\n{key} : {key}\r\n{key}\r\n\r\n[]".encode()
-        )
+        connection.head()
+        lines = f"HTTP/1.1 200 OK\r\n{KEY} : {KEY}\r\n{KEY}\r\n\r\n[]"
+        connection.sock.sendall(lines.encode())
 
     server.script = script
     with caplog.at_level("DEBUG"):
         assert patient(server).list_tables() == []
-    assert server.requests[0].headers["x-api-key"] not in caplog.text
+    assert server.requests[0].headers["x-api-key"] == KEY
+    assert KEY not in caplog.text

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 # earlier ones swap names and cast in one request
 STRICT_MERGES = int(lance.__version__.partition(".")[0]) >= 14
-ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
+ARROW = "application/vnd.apache.arrow.stream"
+JSON = "application/json"
 
 _SERVE = """
 import sys
@@ -56,7 +57,9 @@ class Caller:
     """A minimal client of a service on a folder."""
 
     def __init__(self, root: Path, url: str, api_key: str) -> None:
-        self.root, self.url, self.key = root, url, api_key
+        self.root = root
+        self.url = url
+        self.key = api_key
         self._session = requests.Session()
         self._session.trust_env = False
 
@@ -66,10 +69,9 @@ class Caller:
     def send(
         self, method: str, path: str, body: Any = None, **headers: str | None
     ) -> requests.Response:
-        named = {
-            "x-api-key": self.key,
-            **{name.replace("_", "-"): value for name, value in headers.items()},
-        }
+        named = {"x-api-key": self.key}
+        for name, value in headers.items():
+            named[name.replace("_", "-")] = value
         return self._session.request(
             method, self.url + path, data=body, headers=named, timeout=60
         )
@@ -102,13 +104,8 @@ class Caller:
 
     def head(self, path: str, *lines: str) -> bytes:
         """Return the head of a POST, to send over a socket."""
-        given = [
-            f"POST {path} HTTP/1.1",
-            "Host: localhost",
-            f"x-api-key: {self.key}",
-            f"Content-Type: {ARROW}",
-        ]
-        return "\r\n".join([*given, *lines, "", ""]).encode()
+        first = [f"POST {path} HTTP/1.1", "Host: localhost", f"x-api-key: {self.key}"]
+        return "\r\n".join([*first, f"Content-Type: {ARROW}", *lines, "", ""]).encode()
 
 
 TABLE = pa.table(
@@ -119,40 +116,48 @@ TABLE = pa.table(
     }
 )
 NUMBERS = pa.table({"a": [1, 2, 3], "b": [1.5, None, 3.5], "c": ["x", None, "z"]})
-LIST_64 = {
-    "type": "large_list",
-    "fields": [{"name": "item", "type": {"type": "int64"}, "nullable": True}],
+INTEGERS = {"name": "item", "type": {"type": "int64"}, "nullable": True}
+LIST_64 = {"type": "large_list", "fields": [INTEGERS]}
+POINT = pa.struct([("x", pa.int32()), ("y", pa.string())])
+NESTED_SCHEMA = pa.schema(
+    {
+        "n": pa.int64(),
+        "m": pa.int64(),
+        "t": pa.string(),
+        "s": POINT,
+        "l": pa.list_(POINT),
+        "v": pa.list_(pa.int16()),
+        "at": pa.timestamp("us"),
+    }
+)
+NESTED = {
+    "n": [1, 2],
+    "m": [3, 4],
+    "t": ["u", "v"],
+    "s": [{"x": 1, "y": "p"}, {"x": 2, "y": "q"}],
+    "l": [[{"x": 5, "y": "r"}], []],
+    "v": [[1], [2, 3]],
+    "at": [dt.datetime(2020, 1, 2, 3), None],
 }
 
 
 def nested() -> pa.Table:
-    inner = pa.struct([("x", pa.int32()), ("y", pa.string())])
-    return pa.table(
-        {
-            "n": pa.array([1, 2], pa.int64()),
-            "m": pa.array([3, 4], pa.int64()),
-            "t": pa.array(["u", "v"]),
-            "s": pa.array([{"x": 1, "y": "p"}, {"x": 2, "y": "q"}], inner),
-            "l": pa.array([[{"x": 5, "y": "r"}], []], pa.list_(inner)),
-            "v": pa.array([[1], [2, 3]], pa.list_(pa.int16())),
-            "at": pa.array([dt.datetime(2020, 1, 2, 3), None], pa.timestamp("us")),
-        }
-    )
+    return pa.table(NESTED, NESTED_SCHEMA)
 
 
 def age(folder: Path, hours: float) -> None:
     """Make a file, or all files of a folder, some hours older."""
+    then = time.time() - 3600 * hours
     for path in (folder, *folder.rglob("*")):
-        os.utime(path, (time.time() - 3600 * hours,) * 2)
+        os.utime(path, (then, then))
 
 
 def unnamed(root: Path) -> list[str]:
     """List the files of table ``t`` in no version, except Lance's own hint."""
     folder = root / "t.lance"
     named = lance.dataset(str(folder)).tracked_files().read_all()["path"].to_pylist()
-    found = {
-        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
-    }
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    found = {str(path.relative_to(folder)) for path in files}
     return sorted(found - {"_versions/latest_version_hint.json", *named})
 
 
@@ -185,8 +190,10 @@ def answered(connection: socket.socket) -> tuple[int, dict[str, Any]]:
 @contextlib.contextmanager
 def logged() -> Iterator[None]:
     """Log everything, and check that the key is not in it."""
-    log, root = io.StringIO(), logging.getLogger()
-    handler, level = logging.StreamHandler(log), root.level
+    log = io.StringIO()
+    handler = logging.StreamHandler(log)
+    root = logging.getLogger()
+    level = root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
     try:
@@ -194,16 +201,15 @@ def logged() -> Iterator[None]:
     finally:
         root.removeHandler(handler)
         root.setLevel(level)
-    assert KEY not in log.getvalue(), next(
-        line for line in log.getvalue().splitlines() if KEY in line
-    )
+    assert [line for line in log.getvalue().splitlines() if KEY in line] == []
 
 
 def run(code: str, *arguments: object, seconds: float = 90) -> str:
     """Run code, which must end without a warning, and return its output."""
     with python("-W", "error", "-c", code, *arguments, seconds=seconds) as process:
         printed, error = process.communicate()
-    assert (process.returncode, error) == (0, "")
+    assert error == ""
+    assert process.returncode == 0
     return printed
 
 
@@ -212,7 +218,8 @@ class Process:
 
     def __init__(self, root: Path, before: str = "") -> None:
         self.root = root
-        self._printed = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed when this service ends
+        # closed when this service ends
+        self._printed = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-c", _SERVE.format(before=before), str(root), KEY],
             stdin=subprocess.PIPE,
