@@ -455,6 +455,12 @@ def test_hundreds_of_parts_and_thousands_of_values_fit(table):
         table.count(deep)
 
 
+def test_a_chain_of_13_000_comparisons_fits(table):
+    chain = functools.reduce(operator.or_, [n > number for number in range(13_000)])
+    assert table.count(chain) == 2
+    assert table.count(~chain) == 0
+
+
 def test_what_expressions_need_is_said(server, table):
     # since pandas 3
     if hasattr(pd, "col"):

@@ -211,6 +211,19 @@ BODIES: dict[str, tuple[str, str]] = {
     "an empty object": ("describe/", "{" + " " * SIZE + "}"),
 }
 
+GUARDED = [f"(`n` IS NOT NULL AND `n` > {number})" for number in range(25_000)]
+CHAINS = [
+    " OR ".join(GUARDED[start : start + 1000]) for start in range(0, 25_000, 1000)
+]
+# the longest conditions, of up to 1 MiB
+CONDITIONS: dict[str, str] = {
+    "50,000 numbers": f"n IN ({', '.join(map(str, range(50_000)))})",
+    "25,000 comparisons": " OR ".join(f"({chain})" for chain in CHAINS),
+    "12,000 in a chain": "n = 1 OR " * 12_000 + "n = 1",
+    "a long text": f"s = '{'x' * 1_000_000}'",
+    "many texts": f"s IN ({', '.join(map(repr, map(str, range(90_000))))})",
+}
+
 
 def seconds_of(pid: int) -> float:
     """Return the processor time of a process."""
@@ -277,6 +290,10 @@ def run_service() -> dict[str, str]:
                 status = post(caller, f"t2/{path}", text.encode(), JSON)
             assert status in (200, 400, 404, 413, 501), (name, path, status)
             assert service.alive, (name, path)
+        for name, condition in CONDITIONS.items():
+            body = json.dumps({"predicate": condition}).encode()
+            with meter.measured(f"{name}, count_rows/", batch=True):
+                assert post(caller, "t2/count_rows/", body, JSON) == 200
         assert caller.read("t2").num_rows == TABLE.num_rows
     return meter.excess
 
