@@ -40,7 +40,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __getattr__("__all__")  # type: ignore[return-value]
+    return __getattr__("__all__")  # type: ignore[return-value]  # of "__all__", a list
 
 
 register()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from rt_frames._client import Client, RemoteTable
+    from rt_frames._client import Client, Expression, RemoteTable
     from rt_frames._frames.frame_types import Frame
     from rt_frames._schema.alterations import AlterationPlan
 
@@ -75,7 +75,7 @@ class RemoteAccessor(Generic[FrameT]):
         """
         return _api.schema(self._frame)
 
-    @by_keyword(str="if_exists", dict="dtypes")
+    @by_keyword(str="if_exists", dict="dtypes", Expr="where")
     def to_table(
         self,
         name: str,
@@ -85,6 +85,7 @@ class RemoteAccessor(Generic[FrameT]):
         index: bool | None = None,
         clean_names: bool = False,
         if_exists: IfExists = "fail",
+        where: Expression | None = None,
         on: str | Sequence[str] | None = None,
         add_columns: bool = False,
         compression: Compression = "auto",
@@ -110,13 +111,14 @@ class RemoteAccessor(Generic[FrameT]):
             index=index,
             clean_names=clean_names,
             if_exists=if_exists,
+            where=where,
             on=on,
             add_columns=add_columns,
             compression=compression,
             progress=progress,
         )
 
-    @by_keyword(str="if_exists", dict="dtypes")
+    @by_keyword(str="if_exists", dict="dtypes", Expr="where")
     def tee(
         self,
         name: str,
@@ -126,6 +128,7 @@ class RemoteAccessor(Generic[FrameT]):
         index: bool | None = None,
         clean_names: bool = False,
         if_exists: IfExists = "fail",
+        where: Expression | None = None,
         on: str | Sequence[str] | None = None,
         add_columns: bool = False,
         compression: Compression = "auto",
@@ -151,6 +154,7 @@ class RemoteAccessor(Generic[FrameT]):
             index=index,
             clean_names=clean_names,
             if_exists=if_exists,
+            where=where,
             on=on,
             add_columns=add_columns,
             compression=compression,

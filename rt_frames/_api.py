@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from rt_frames._display import hide_traceback, share_docstring, show_choices
 from rt_frames._frames.any_frame import arrow_schemas, sent_schema, type_reader
 from rt_frames._frames.compression import Compression
 from rt_frames._names import check_order
+from rt_frames._protocol.versions import Version
 from rt_frames._schema.alterations import (
     Alteration,
     AlterationPlan,
@@ -36,7 +38,7 @@ from rt_frames._text import list_some
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rt_frames._client import Alterations
+    from rt_frames._client import Alterations, Expression
     from rt_frames._frames.frame_types import Frame
 
 AnyFrame = TypeVar("AnyFrame", bound="Frame")
@@ -46,6 +48,7 @@ __all__ = [
     "AlterationPlan",
     "Client",
     "RemoteTable",
+    "Version",
     "alter_columns",
     "alter_table",
     "arrow_type",
@@ -61,7 +64,7 @@ __all__ = [
 ]
 
 
-@by_keyword(str="if_exists", dict="dtypes", Client="client")
+@by_keyword(str="if_exists", dict="dtypes", Client="client", Expr="where")
 def to_table(
     data: Frame,
     name: str,
@@ -71,6 +74,7 @@ def to_table(
     index: bool | None = None,
     clean_names: bool = False,
     if_exists: IfExists = "fail",
+    where: Expression | None = None,
     on: str | Sequence[str] | None = None,
     add_columns: bool = False,
     compression: Compression = "auto",
@@ -103,14 +107,20 @@ def to_table(
         shows the result.
     if_exists : {"fail", "skip", "replace", "append", "upsert"}, default "fail"
         What to do if the table exists. "fail" raises an error. "skip" sends nothing and
-        returns a handle with ``created=False``. "replace" replaces all rows. "append"
-        adds the rows. "upsert" updates the rows whose keys are in the table, and
-        inserts the others. "append" and "upsert" create a missing table; they match
-        columns by name, and a column that the frame lacks becomes null, or keeps its
-        value in an updated row. They cast types within a family (numbers; text and
-        categories; dates and times), and a value that does not fit exactly raises an
-        error that names its row. "replace", "append" and "upsert" take effect in one
-        commit, and need a folder or ``dialect="lancedb"``.
+        returns a handle with ``created=False``. "replace" replaces all rows, or those
+        that match ``where``. "append" adds the rows. "upsert" updates the rows whose
+        keys are in the table, and inserts the others. "append", "upsert" and "replace"
+        with ``where`` create a missing table; they match columns by name, and a column
+        that the frame lacks becomes null, or keeps its value in an updated row. They
+        cast types within a family (numbers; text and categories; dates and times), and
+        a value that does not fit exactly raises an error that names its row. "replace",
+        "append" and "upsert" take effect in one commit, and need a folder or
+        ``dialect="lancedb"``.
+    where : polars.Expr or list of tuples, optional
+        Which rows "replace" replaces, such as ``pl.col("day") == day``; an expression
+        or tuples as in `RemoteTable.to_arrow`. Each row of the frame must match it,
+        too: one that does not raises an error that names it, and nothing is stored. The
+        same call again ends in the same rows. Needs an embedded service.
     on : str or list of str, optional
         The key columns of an upsert, whose values identify a row: whole numbers, text,
         binary, dates, times, decimals, booleans, UUIDs or categories. A null key, or
@@ -118,8 +128,9 @@ def to_table(
         rows are kept in memory until they are checked. Several columns need an embedded
         service.
     add_columns : bool, default False
-        Whether "append" and "upsert" first add the columns that only the frame has,
-        with nulls in the rows of the table. Without it, such columns are an error.
+        Whether "append", "upsert" and "replace" with ``where`` first add the columns
+        that only the frame has, with nulls in the rows of the table. Without it, such
+        columns are an error.
     compression : {"auto", "lz4", "zstd", None}, default "auto"
         Codec of the Arrow IPC buffers. "auto" chooses for each batch; None sends the
         buffers uncompressed.
@@ -164,6 +175,7 @@ def to_table(
         index=index,
         clean_names=clean_names,
         if_exists=if_exists,
+        where=where,
         on=on,
         add_columns=add_columns,
         compression=compression,
@@ -171,7 +183,7 @@ def to_table(
     )
 
 
-@by_keyword(str="if_exists", dict="dtypes", Client="client")
+@by_keyword(str="if_exists", dict="dtypes", Client="client", Expr="where")
 def tee(
     data: AnyFrame,
     name: str,
@@ -181,6 +193,7 @@ def tee(
     index: bool | None = None,
     clean_names: bool = False,
     if_exists: IfExists = "fail",
+    where: Expression | None = None,
     on: str | Sequence[str] | None = None,
     add_columns: bool = False,
     compression: Compression = "auto",
@@ -213,6 +226,7 @@ def tee(
         index=index,
         clean_names=clean_names,
         if_exists=if_exists,
+        where=where,
         on=on,
         add_columns=add_columns,
         compression=compression,
@@ -251,20 +265,27 @@ def schema(data: Frame) -> pa.Schema:
     return sent_schema(data)
 
 
-@by_keyword(int="version", Client="client")
+@by_keyword(int="version", datetime="version", Timestamp="version", Client="client")
 def table(
-    name: str, *, version: int | None = None, client: Client | None = None
+    name: str,
+    *,
+    version: int | datetime.datetime | None = None,
+    client: Client | None = None,
 ) -> RemoteTable:
-    """Return a handle to an existing table; no request is made.
+    """Return a handle to an existing table, or to a version of it.
+
+    No request is made, unless ``version`` is a time.
 
     Parameters
     ----------
     name : str
         The table's name.
-    version : int, optional
-        A version to read. Such a handle is read-only, except that ``restore()`` makes
-        its version the newest. Defaults to the newest version at each read. Versions
-        count from 1, again after a drop; a folder keeps replaced versions for a day.
+    version : int or datetime, optional
+        A version to read, or a time with a zone, which means the newest version then.
+        Such a handle is read-only, except that ``restore()`` makes its version the
+        newest. Defaults to the newest version at each read. Versions count from 1,
+        again after a drop; a folder keeps replaced versions for a day.
+        `RemoteTable.history` lists them.
     client : Client, optional
         Defaults to the client of the last `connect`.
 
@@ -277,7 +298,9 @@ def table(
     Raises
     ------
     ValueError, TypeError
-        If the name is not valid for a table.
+        If the name is not valid for a table, or a time has no zone.
+    TableNotFoundError
+        If ``version`` is a time before that of the oldest version.
 
     Examples
     --------

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import math
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -27,11 +29,13 @@ from rt_frames._http.rows import Rows
 from rt_frames._names import RESERVED, DialectName, check_order, did_you_mean
 from rt_frames._protocol.calls import query
 from rt_frames._protocol.operations import (
+    DESCRIBE,
     QUERY,
     Dialect,
     parse_dialect,
 )
 from rt_frames._protocol.responses import Description
+from rt_frames._protocol.versions import History
 from rt_frames._schema.alterations import (
     Alteration,
     AlterationPlan,
@@ -40,7 +44,8 @@ from rt_frames._schema.alterations import (
 )
 from rt_frames._schema.data_type import is_list, iter_fields
 from rt_frames._service import alter
-from rt_frames._service.service import Service, cure_by_scan
+from rt_frames._service.service import Service
+from rt_frames._service.where import write_fitting
 from rt_frames._service.write import IfExists, WriteOptions, write
 from rt_frames._text import count, format_bytes, list_some, show_value
 
@@ -51,8 +56,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rt_frames._frames.frame_types import Frame
+    from rt_frames._protocol.versions import Version
+    from rt_frames._schema.leaves import Condition
 
-    Where = str | pl.Expr | list[tuple[str, str, Any]]
+    Expression = pl.Expr | list[tuple[str, str, Any]]
+    Where = str | Expression
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
 
 # seconds; a notebook's display must not hang
@@ -159,9 +167,11 @@ class Client:
         self._service.close()
 
     @hide_traceback
-    @by_keyword(int="version")
-    def table(self, name: str, *, version: int | None = None) -> RemoteTable:
-        """Return a handle to an existing table; no request is made.
+    @by_keyword(int="version", datetime="version", Timestamp="version")
+    def table(
+        self, name: str, *, version: int | datetime.datetime | None = None
+    ) -> RemoteTable:
+        """Return a handle to an existing table, or to a version of it.
 
         Parameters and errors as in `rt_frames.table`.
 
@@ -175,6 +185,8 @@ class Client:
         if version is None:
             return RemoteTable(name, self)
         self._service.dialect.path(QUERY, name)
+        if isinstance(version, datetime.date):
+            version = self._service.version_at(name, _check_zone(version))
         version = check_whole_number("version", version, 1)
         return RemoteTable(name, self, version=version, _pinned=True)
 
@@ -193,7 +205,7 @@ class Client:
         return self._service.list_tables()
 
     @hide_traceback
-    @by_keyword(str="if_exists", dict="dtypes")
+    @by_keyword(str="if_exists", dict="dtypes", Expr="where")
     def create_table(
         self,
         name: str,
@@ -203,6 +215,7 @@ class Client:
         index: bool | None = None,
         clean_names: bool = False,
         if_exists: IfExists = "fail",
+        where: Expression | None = None,
         on: str | Sequence[str] | None = None,
         add_columns: bool = False,
         compression: Compression = "auto",
@@ -228,7 +241,7 @@ class Client:
             rows = Readable(data._reader)  # noqa: SLF001  # same module
         with errors.about(name):
             options = WriteOptions(
-                parse_open_options(dtypes, index, clean_names, add_columns, on),
+                parse_open_options(dtypes, index, clean_names, add_columns, on, where),
                 if_exists,
                 compression,
                 check_optional_flag("progress", progress),
@@ -288,6 +301,8 @@ class RemoteTable:
         The ``x-request-id`` of the request that returned this object.
     updated, inserted : int or None
         Rows that an upsert updated and inserted, if the service reports it.
+    deleted : int or None
+        Rows that ``if_exists="replace"`` with ``where`` replaced.
     _changed : AlterationPlan or None
         The changes that were made, for the repr.
     _pinned : bool
@@ -313,6 +328,7 @@ class RemoteTable:
     request_id: str | None = None
     updated: int | None = None
     inserted: int | None = None
+    deleted: int | None = None
     _changed: AlterationPlan | None = field(default=None, compare=False)
     _pinned: bool = False
     # reads must not return an older version
@@ -340,6 +356,30 @@ class RemoteTable:
             object.__setattr__(self, "_schema", self._describe().schema)
         return self._schema
 
+    @property
+    @hide_traceback
+    def columns(self) -> list[str]:
+        """The names of the columns.
+
+        They are fetched as ``schema`` is. ValueError if the service cannot describe
+        tables.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.table("readings").columns
+        ['at']
+        """
+        schema = self.schema
+        if schema is None:
+            self._service.dialect.path(DESCRIBE, self.name)
+            raise ValueError(
+                "columns: this service does not describe tables; read a row: "
+                ".head(1).columns"
+            )
+        names: list[str] = schema.names
+        return names
+
     def _describe(self, max_timeout: float = math.inf) -> Description:
         return self._service.describe(
             self.name,
@@ -358,24 +398,52 @@ class RemoteTable:
         return f"RemoteTable({facts}, at {self.client})"
 
     def _repr_html_(self) -> str:
-        """Show the columns in a notebook, fetching the schema if it is unknown."""
-        if self._schema is None:
-            # a display never raises
-            with contextlib.suppress(Exception):
-                schema = self._describe(max_timeout=DISPLAY_TIMEOUT).schema
-                object.__setattr__(self, "_schema", schema)
+        """Show the columns in a notebook, fetching what is unknown.
+
+        A handle that no write returned also shows version and rows, or that the table
+        does not exist.
+        """
+        found: list[str] = []
+        # a display never raises
+        with contextlib.suppress(Exception):
+            found = self._look_up()
         rows = []
         for column in self._schema or ():
             nullable = "" if column.nullable else "no"
             rows.append((column.name, str(column.type), nullable))
         title = f"Remote table {self.name}"
-        facts = self._facts()
+        facts = found or self._facts()
         if facts:
             title += f": {', '.join(facts)}"
         note = f"at {self.client}"
         if self.request_id is not None:
             note += f", request {self.request_id}"
         return as_html(Listing(title, ("column", "type", "nullable"), rows, [note]))
+
+    def _look_up(self) -> list[str]:
+        """Fetch what a display shows, within its timeout.
+
+        Return the facts, unless the handle has those of a write.
+        """
+        deadline = time.monotonic() + DISPLAY_TIMEOUT
+        is_of_write = self.request_id is not None
+        if is_of_write and self._schema is not None:
+            return []
+        try:
+            schema, version = self._describe(max_timeout=DISPLAY_TIMEOUT)
+        except errors.TableNotFoundError:
+            return [*self._facts(), "does not exist"]
+        if schema is not None:
+            object.__setattr__(self, "_schema", schema)
+        if is_of_write or version is None:
+            return []
+        rows = None
+        with contextlib.suppress(errors.RemoteError):
+            rows = self._service.count(
+                self.name, version=version, max_timeout=deadline - time.monotonic()
+            )
+        found = replace(self, rows=rows, version=version)
+        return found._facts()  # noqa: SLF001  # same class
 
     @hide_traceback
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -390,24 +458,17 @@ class RemoteTable:
         columns: Sequence[str] | None = None,
         where: Where | None = None,
         limit: int | None = None,
-        params: Sequence[object] | None = None,
     ) -> pa.RecordBatchReader:
         """Open a reader that fetches rows lazily.
 
         Dropping the reader closes the connection.
         """
-        sql = self._service.as_sql(
-            self.name,
-            where,
-            params,
-            cure_by_scan(self.name),
-            version=self._read_version,
-            since=self._since,
+        content = query(columns, limit)
+        condition = self._service.condition(
+            self.name, where, self._read_version, self._since
         )
-        content = query(columns, sql, limit, params)
-        self._service.check_moments(
-            self.name, sql, params, version=self._read_version, since=self._since
-        )
+        if condition is not None:
+            content["filter"] = condition
         content["version"] = self._read_version
         if limit != 0:
             rows = self._query(content)
@@ -465,7 +526,6 @@ class RemoteTable:
         *,
         columns: Sequence[str] | None = None,
         where: Where | None = None,
-        params: Sequence[object] | None = None,
         limit: int | None = None,
     ) -> pa.Table:
         """Read rows into a `pyarrow.Table`.
@@ -485,14 +545,8 @@ class RemoteTable:
 
             Text is a condition in the SQL of the service's engine, such as
             ``"n > 1 AND s = 'x' AND day < date '2024-03-01'"``. A column name that is
-            not a plain word needs backticks. Never build the text from input: pass an
-            expression, or write ``?`` and pass ``params``.
-        params : list, optional
-            A value for each ``?`` of the condition outside quotes: a number, text,
-            bytes, bool, date, time, datetime, Decimal or UUID, of Python, NumPy or
-            pandas. None is ``NULL``, and ``= NULL`` matches no row: write ``IS NULL``.
-            A datetime or time must not be finer than the column's unit: the engine
-            would truncate it.
+            not a plain word needs backticks. Never build the text from input: values
+            belong into an expression.
         limit : int, optional
             The maximum number of rows.
 
@@ -506,8 +560,6 @@ class RemoteTable:
         ValueError
             If an argument cannot be used, a part of an expression is of another kind,
             or the service cannot be read from.
-        TypeError
-            If a value in ``params`` is of another type.
         RemoteError
             If the service refuses, cannot be reached, or sends an incomplete response.
 
@@ -519,7 +571,7 @@ class RemoteTable:
         >>> table.to_arrow(where=pl.col("at") > 1, limit=10)["at"].to_pylist()
         [2]
         """
-        return self._reader(columns, where, limit, params).read_all()
+        return self._reader(columns, where, limit).read_all()
 
     @hide_traceback
     @by_keyword(str="where", Expr="where", list="columns", int="limit")
@@ -528,7 +580,6 @@ class RemoteTable:
         *,
         columns: Sequence[str] | None = None,
         where: Where | None = None,
-        params: Sequence[object] | None = None,
         limit: int | None = None,
     ) -> pd.DataFrame:
         """Read rows into a pandas frame.
@@ -538,7 +589,7 @@ class RemoteTable:
 
         Parameters
         ----------
-        columns, where, params, limit : optional
+        columns, where, limit : optional
             As in `to_arrow`.
 
         Returns
@@ -559,7 +610,7 @@ class RemoteTable:
         """
         from rt_frames._frames.to_pandas import to_pandas
 
-        return to_pandas(self._reader(columns, where, limit, params).read_all())
+        return to_pandas(self._reader(columns, where, limit).read_all())
 
     @hide_traceback
     @by_keyword(str="where", Expr="where", list="columns", int="limit")
@@ -568,14 +619,13 @@ class RemoteTable:
         *,
         columns: Sequence[str] | None = None,
         where: Where | None = None,
-        params: Sequence[object] | None = None,
         limit: int | None = None,
     ) -> pl.DataFrame:
         """Read rows into a Polars frame.
 
         Parameters
         ----------
-        columns, where, params, limit : optional
+        columns, where, limit : optional
             As in `to_arrow`.
 
         Returns
@@ -596,7 +646,34 @@ class RemoteTable:
         """
         from rt_frames._frames.to_polars import to_polars
 
-        return to_polars(self._reader(columns, where, limit, params).read_all())
+        return to_polars(self._reader(columns, where, limit).read_all())
+
+    @hide_traceback
+    def head(self, n: int = 5) -> pl.DataFrame:
+        """Read the first rows into a Polars frame.
+
+        Parameters
+        ----------
+        n : int, default 5
+            The number of rows.
+
+        Returns
+        -------
+        polars.DataFrame
+            The rows, as of ``to_polars(limit=n)``.
+
+        Raises
+        ------
+        ValueError, RemoteError
+            As in `to_arrow`.
+
+        Examples
+        --------
+        >>> import rt_frames as rt
+        >>> rt.table("readings").head(1)["at"].to_list()
+        [1]
+        """
+        return self.to_polars(limit=check_whole_number("n", n, 0))
 
     @hide_traceback
     def scan(self) -> pl.LazyFrame:
@@ -606,8 +683,9 @@ class RemoteTable:
         version, so that two uses in one query agree. Call it again for the newest
         version. If the service reports no version, each run reads the newest.
 
-        The service selects columns, and the first rows of ``head``. Polars applies
-        conditions, batch by batch; `to_polars` sends ``where`` to the service instead.
+        The service selects columns, the first rows of ``head``, and the rows of those
+        conditions that ``where`` of `to_arrow` takes, too. Polars applies all others,
+        batch by batch.
 
         Returns
         -------
@@ -639,25 +717,28 @@ class RemoteTable:
         service.dialect.path(QUERY, self.name)
         schema, version = self._describe()
 
-        def read(columns: list[str] | None, limit: int | None) -> Rows:
-            content = {**query(columns, limit=limit), "version": version}
+        def read(
+            columns: list[str] | None, conditions: list[Condition], limit: int | None
+        ) -> Rows:
+            content = {**query(columns, limit), "version": version}
+            condition = write_fitting(conditions)
+            if condition is not None:
+                content["filter"] = condition
             return service.read(self.name, content, since=self._since)
 
         if schema is None:
-            with contextlib.closing(read(None, 1)) as rows:
+            with contextlib.closing(read(None, [], 1)) as rows:
                 schema = rows.schema
         return scan(schema, read, is_pure=version is not None)
 
     @hide_traceback
-    @by_keyword(list="params")
-    def count(
-        self, where: Where | None = None, *, params: Sequence[object] | None = None
-    ) -> int:
+    @by_keyword(list="params", tuple="params")
+    def count(self, where: Where | None = None) -> int:
         """Count the rows.
 
         Parameters
         ----------
-        where, params : optional
+        where : optional
             As in `to_arrow`.
 
         Returns
@@ -678,18 +759,12 @@ class RemoteTable:
         2
         """
         return self._service.count(
-            self.name,
-            where,
-            self._read_version,
-            params=params,
-            since=self._since,
+            self.name, where, self._read_version, since=self._since
         )
 
     @hide_traceback
-    @by_keyword(list="params")
-    def delete(
-        self, where: Where, *, params: Sequence[Any] | None = None
-    ) -> int | None:
+    @by_keyword(list="params", tuple="params")
+    def delete(self, where: Where) -> int | None:
         """Delete the rows that match a condition, in one commit.
 
         A comparison never matches a null: ``pl.col("day") != day`` keeps rows without
@@ -699,8 +774,6 @@ class RemoteTable:
         ----------
         where : polars.Expr, list of tuples, or str
             A condition, as in `to_arrow`. An expression must name a column.
-        params : list, optional
-            Values for the ``?`` of the condition, as in `to_arrow`.
 
         Returns
         -------
@@ -732,10 +805,53 @@ class RemoteTable:
             raise ValueError(
                 "where: a delete needs a condition; to delete all rows, call drop()"
             )
-        version, rows = self._service.delete(self.name, where, params)
+        version, rows = self._service.delete(self.name, where)
         if version is not None:
             object.__setattr__(self, "_since", version)
         return rows
+
+    @hide_traceback
+    def history(self, limit: int = 100) -> tuple[Version, ...]:
+        """List the versions of the table that are kept, newest first.
+
+        Left out are those in which an embedded service only merged files. They have
+        the rows of the version before.
+
+        Parameters
+        ----------
+        limit : int, default 100
+            The maximum number of versions.
+
+        Returns
+        -------
+        tuple of Version
+            The versions, shown as a table. Embedded services report all fields;
+            others may leave some out.
+
+        Raises
+        ------
+        ValueError
+            If the service cannot list versions.
+        TableNotFoundError
+            If the table does not exist.
+        RemoteError
+            If the service refuses or cannot be reached.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import rt_frames as rt
+        >>> table = pl.DataFrame({"n": [1, 2, 3]}).remote.to_table("looked_back_on")
+        >>> table.delete(pl.col("n") > 1)
+        2
+        >>> for version in table.history():
+        ...     print(version.version, version.operation, version.rows)
+        2 delete 1
+        1 create 3
+        """
+        limit = check_whole_number("limit", limit, 1)
+        versions = self._service.list_versions(self.name, limit, since=self._since)
+        return History(versions)
 
     @hide_traceback
     def restore(self) -> RemoteTable:
@@ -772,10 +888,64 @@ class RemoteTable:
         """
         if not self._pinned or self.version is None:
             raise ValueError(
-                "restore: this handle is of no version; pass the .version that an "
-                f"earlier write returned: rt.table({self.name!r}, version=…).restore()"
+                "restore: this handle is of no version; choose one of .history(): "
+                f"rt.table({self.name!r}, version=…).restore()"
             )
         result = self._service.restore(self.name, self.version)
+        return RemoteTable(
+            self.name,
+            self.client,
+            version=result.value,
+            created=False,
+            request_id=result.request_id,
+        )
+
+    @hide_traceback
+    def compact(self, *, purge: bool = False) -> RemoteTable:
+        """Merge the table's small files, and optionally remove what was deleted.
+
+        A folder and an embedded service merge small files by themselves, when a write
+        finds many of them. This merges them now, while other writers wait.
+
+        Deleted rows, dropped columns and values before a cast are on the disk until
+        their versions expire and their files are rewritten. ``purge=True`` removes
+        them now, with every version but the newest. Rows that are replaced in parts
+        meanwhile are refused, and readers of older versions get an error.
+
+        Parameters
+        ----------
+        purge : bool
+            Whether to rewrite all files that hold more than the table's rows, and to
+            remove all older versions. They cannot be recovered.
+
+        Returns
+        -------
+        RemoteTable
+            The table, with its new version.
+
+        Raises
+        ------
+        ValueError
+            If the service has no such operation, as LanceDB's servers, which merge
+            files by themselves.
+        OutcomeUnknown, ServerError
+            If the table may have been compacted; it is safe to compact it again.
+        RemoteError
+            If the service refuses, for example because the table has indices, or
+            cannot be reached; nothing was changed.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import rt_frames as rt
+        >>> table = pl.DataFrame({"n": [1, 2, 3]}).remote.to_table("people")
+        >>> table.delete(pl.col("n") == 2)
+        1
+        >>> table.compact(purge=True).count()
+        2
+        """
+        self._check_newest()
+        result = self._service.compact(self.name, purge=purge)
         return RemoteTable(
             self.name,
             self.client,
@@ -835,6 +1005,8 @@ class RemoteTable:
         if self.updated is not None and self.inserted is not None:
             facts.append(f"{self.updated:,} updated")
             facts.append(f"{self.inserted:,} inserted")
+        if self.deleted is not None:
+            facts.append(f"{self.deleted:,} deleted")
         if self.nbytes:
             facts.append(f"{format_bytes(self.nbytes)} sent")
         if self.version is not None:
@@ -967,6 +1139,15 @@ class RemoteTable:
                 for path, is_allowed in _items("nullable", nullable)
             ]
         )
+
+
+def _check_zone(moment: datetime.date) -> datetime.datetime:
+    if isinstance(moment, datetime.datetime) and moment.tzinfo is not None:
+        return moment
+    raise ValueError(
+        f"version: {show_value(moment)} has no time zone; pass a datetime that has one, "
+        "such as .astimezone() returns"
+    )
 
 
 def _items(option: str, by_path: Mapping[str, T]) -> Iterable[tuple[str, T]]:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# rows beyond it are only counted
-MAX_ROWS = 60
 # characters that a column keeps, however narrow the terminal is
 _MIN_WIDTH = 12
 _MARK = ' style="background:rgba(235,140,0,.2);font-weight:bold"'
@@ -40,6 +38,7 @@ class Listing(NamedTuple):
     """A table to display: title, head, rows and notes.
 
     Empty columns are left out. HTML highlights the rows whose numbers are ``marked``.
+    Rows beyond ``max_rows`` are only counted.
     """
 
     title: str
@@ -47,11 +46,12 @@ class Listing(NamedTuple):
     rows: Sequence[tuple[str, ...]]
     notes: Sequence[str] = ()
     marked: Collection[int] = ()
+    max_rows: int = 60
 
     def lines(self) -> list[tuple[str, ...]]:
         """Return the head and the first rows, without empty columns."""
         columns = []
-        for column in zip(self.head, *self.rows[:MAX_ROWS], strict=True):
+        for column in zip(self.head, *self.rows[: self.max_rows], strict=True):
             cells = column[1:]
             if any(cells) or not self.rows:
                 columns.append(column)
@@ -222,7 +222,7 @@ def _describe(name: str, docs: list[dict[str, str]]) -> str:
 
 
 def _more(listing: Listing) -> list[str]:
-    more = len(listing.rows) - MAX_ROWS
+    more = len(listing.rows) - listing.max_rows
     if more <= 0:
         return []
     return [f"… and {more:,} more"]

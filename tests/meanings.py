@@ -19,9 +19,17 @@ from rt_frames._protocol.meanings import Ending, explain, explain_unreadable
 from rt_frames._protocol.responses import Response
 
 FILE = Path(__file__).with_name("meanings.txt")
-READS = ["list", "describe", "count_rows", "query", "indices"]
-ROWS = ["create", "replace", "append", "upsert"]
-CHANGES = ["alter", "add_columns", "drop_columns", "delete", "restore", "drop"]
+READS = ["list", "describe", "count_rows", "query", "indices", "history"]
+ROWS = ["create", "replace", "append", "upsert", "replace_where"]
+CHANGES = [
+    "alter",
+    "add_columns",
+    "drop_columns",
+    "delete",
+    "restore",
+    "compact",
+    "drop",
+]
 PARTS = [
     ("create", "empty"),
     ("create", "begin"),
@@ -61,7 +69,6 @@ BODIES: dict[str, tuple[int, Any]] = {
     "400 compressed": (400, {"error": "MESSAGE"}),
     "415 compressed": (415, {"error": "MESSAGE"}),
     "404 conversions": (404, {"error": "no table 'conversions'"}),
-    "404 pinned": (404, {"error": "version 3 does not exist"}),
     "404 code 4": (404, {"error": "no table", "code": 4}),
     "404 code 12": (404, {"error": "no column 'a'", "code": 12}),
     "409 code 5": (409, {"error": "exists", "code": 5}),
@@ -116,7 +123,6 @@ def failure_of(operation: str, step: str, since: int | None, ending: str) -> Fai
         Purpose(asked, table),
         "/",
         lambda _: None,
-        is_pinned="pinned" in ending,
         is_compressed=lambda: "compressed" in ending,
         step=step,  # type: ignore[arg-type]
         since=since,

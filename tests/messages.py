@@ -48,6 +48,9 @@ CHANGING = [  # parts that differ between runs or machines
     (r"[\d.]+ [kMG]?B sent|[\d,]+ bytes", "SIZE"),
     (r"(?m)^(\s*)\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d+ ", r"\1"),
     (r"(?<=_ssl\.c:)\d+", "LINE"),
+    # when a version was made
+    (r"\b20\d\d-\d\d-\d\d[ T][:\d]{8}\.\d{6}\+00:00", "TIME"),
+    (r"(?m)^(\d+ {5,})20\d\d-\d\d-\d\d [:\d]{8}(?=  )", r"\1YYYY-MM-DD hh:mm:ss"),
 ]
 MIME = "application/vnd.apache.arrow.stream"
 

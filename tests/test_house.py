@@ -30,6 +30,7 @@ HELPERS = {
 ROOMS = {"_schema", "_protocol", "_http", "_frames"}
 LAW = {  # a room, or a file of one → what it may import of the others; what is not named here is a helper
     "_schema": HELPERS,
+    "_schema.pandas_dtype": {"_frames.objects", *HELPERS},  # categories are values
     "_frames": {"_schema", *HELPERS},
     "_protocol": {"_schema", *HELPERS},
     "_http": {"_protocol", *HELPERS},

@@ -14,6 +14,7 @@ from tests.longer import (
     interrupts,
     kills,
     late,
+    model,
     mutations,
     nightly,
     once,
@@ -73,6 +74,13 @@ def test_a_table_is_whole_and_what_was_acknowledged_stays_whoever_is_killed(coun
     )
 
 
+@times(3, 200)
+def test_a_day_is_there_once_whenever_the_service_that_replaces_it_is_killed(count):
+    found = kills.run_days(count, seed=1)
+    assert found["open, done"] + found["open, not done"] == count
+    assert found["replaced"] > 0
+
+
 @times(6, 300)
 def test_appends_and_reads_are_whole_or_an_error_whatever_fails_at_any_step(count):
     assert sum(rows.run(count, seed=1).values()) == count
@@ -105,6 +113,13 @@ def test_of_two_clients_in_each_others_middle_one_comes_after_the_other(count):
     assert counts["middle: 2 confirmed"]
     # How many of these are confirmed depends on which call is faster.
     assert any(what.startswith("together") for what in counts)
+
+
+@times(15, 500)
+def test_of_two_clients_one_replaces_rows_before_or_after_the_other(count):
+    counts = writers.run(count, seed=2, kind=model.draw_replace_where)
+    assert counts.total() == count
+    assert counts["middle: 2 confirmed"]
 
 
 @times(50)

@@ -99,6 +99,7 @@ def parse_open_options(
     clean_names: bool = False,
     add_columns: bool = False,
     on: str | Iterable[str] | None = None,
+    where: Any = None,
 ) -> OpenOptions:
     """Return the options of `rt_frames.to_table` with which a frame is opened."""
     keep_index = check_optional_flag("index", index)
@@ -114,7 +115,12 @@ def parse_open_options(
     for name, dtype in (dtypes or {}).items():
         casts[name] = to_portable(to_arrow_type(dtype, name), name)
     clean = CleanLabels() if cleans else None
-    return OpenOptions(casts, keep_index, clean, adds, keys)
+    if where is not None:
+        # Polars is slow to import
+        from rt_frames._frames.expressions import as_expression
+
+        where = as_expression(where)
+    return OpenOptions(casts, keep_index, clean, adds, keys, where=where)
 
 
 def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
@@ -141,6 +147,15 @@ def _checked(source: Source, options: OpenOptions, refusals: Refusals) -> Source
     if options.keys and source.nbytes is not None:
         source.check_keys()
         return dataclasses.replace(source, keys=())
+    if options.where is None:
+        return source
+    # Polars is slow to import
+    from rt_frames._frames.expressions import parse_for_both
+
+    where = parse_for_both(options.where, source.schema, options.table)
+    source = dataclasses.replace(source, where=where)
+    if source.nbytes is not None:
+        source.check_where()
     return source
 
 
@@ -157,6 +172,8 @@ def _laid_out(source: Source, options: OpenOptions, refusals: Refusals) -> Sourc
         exact = frozenset(table_casts.keys() - casts.keys())
         casts = {**casts, **table_casts}
     layout = portable_layout(schema, casts, refusals)
+    # a null key is refused for what it is, whatever the table allows
+    layout = layout._replace(required=layout.required.difference(options.keys))
     return dataclasses.replace(
         source,
         schema=layout.schema,

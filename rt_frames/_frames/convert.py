@@ -37,6 +37,7 @@ from rt_frames._frames.kinds import (
     table_type_error,
 )
 from rt_frames._frames.layout import Layout, requires_values, value_fields
+from rt_frames._frames.matching import check_rows
 from rt_frames._frames.refusals import Refusals
 from rt_frames._names import join_path
 from rt_frames._schema.data_type import (
@@ -46,6 +47,7 @@ from rt_frames._schema.data_type import (
     show_type,
     storage,
 )
+from rt_frames._schema.leaves import Condition
 from rt_frames._schema.portable import (
     CONVERSION_ERRORS,
     to_portable,
@@ -102,6 +104,8 @@ class Converter:
         Columns to cast without rounding fractions.
     appends : bool
         Whether the exact columns are cast to the types of a table, to add rows to it.
+    where : Condition, optional
+        What each row must match.
 
     Attributes
     ----------
@@ -116,18 +120,28 @@ class Converter:
         exact: Collection[str] = (),
         *,
         appends: bool = False,
+        where: Condition | None = None,
     ) -> None:
         self._layout = layout
         self._schema = layout.schema
         self._casts = casts
         self._exact = exact
         self._appends = appends
+        self._where = where
         self.dictionaries = Dictionaries()
 
     def __call__(
         self, batch: pa.RecordBatch, origin: str, rows_before: int
     ) -> pa.RecordBatch:
         """Convert one batch. Errors name column, row and ``origin``."""
+        converted = self._converted(batch, origin, rows_before)
+        if self._where is not None:
+            check_rows(self._where, converted, origin, rows_before)
+        return converted
+
+    def _converted(
+        self, batch: pa.RecordBatch, origin: str, rows_before: int
+    ) -> pa.RecordBatch:
         if self._is_as_sent(batch):
             return batch
         batch = self._in_order(batch, origin)

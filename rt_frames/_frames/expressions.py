@@ -6,8 +6,10 @@ may be missing. A node is recognised by making it again of its parts.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
+import re
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from rt_frames import errors
 from rt_frames._frames.exact_value import (
     Outside,
     Value,
@@ -33,6 +36,7 @@ from rt_frames._schema.leaves import (
     IsNull,
     Not,
     Or,
+    columns_of,
 )
 from rt_frames._text import one_line, show_value
 
@@ -66,6 +70,10 @@ def as_expression(where: Any) -> pl.Expr:
         return _from_tuples(where)
     if isinstance(where, pl.Expr):
         return where
+    library = type(where).__module__.partition(".")[0]
+    if library == "pandas" and type(where).__name__ == "Expression":
+        polars = re.sub(r"\bcol\(", "pl.col(", show_value(where))
+        raise ValueError(f"where: pandas' expressions cannot be read; write {polars}")
     raise ValueError(
         'where: expected an expression such as pl.col("n") > 1, got '
         f"{show_value(where)}; nothing was sent"
@@ -124,7 +132,12 @@ def _check_cut(at: str, value: Any) -> None:
 
 
 def parse(
-    expression: pl.Expr, schema: pa.Schema, cure: str, *, needs_column: bool = False
+    expression: pl.Expr,
+    schema: pa.Schema,
+    cure: str,
+    *,
+    owner: str = "the table",
+    needs_column: bool = False,
 ) -> Condition:
     """Return an expression as a plain condition on the columns of a table.
 
@@ -133,9 +146,11 @@ def parse(
     expression : polars.Expr
         As the user wrote it.
     schema : pyarrow.Schema
-        The table's columns.
+        The columns.
     cure : str
         What to do instead of a part that is not on the list.
+    owner : str
+        Whose columns they are, in errors.
     needs_column : bool
         Whether a condition without a column is refused.
 
@@ -144,14 +159,44 @@ def parse(
     ValueError
         If a part is not on the list, or a value is not exact in its column's type.
     """
-    parser = _Parser(schema, cure, {})
+    parser = _Parser(schema, cure, owner, {})
     _check_size(expression)
     condition = parser.parse(expression, 0)
     if needs_column and not parser.columns:
         raise ValueError(
             f"where: {_show(expression)} names no column, and would match all rows or "
-            "none; nothing was deleted; compare columns with values"
+            f"none; {cure}"
         )
+    return condition
+
+
+def recognised(predicate: pl.Expr, schema: pa.Schema) -> list[Condition]:
+    """Return plain conditions, all of which hold for each row of a predicate.
+
+    A predicate comes from Polars' optimizer. Its other conjuncts are left out.
+    """
+    parser = _Parser(schema, "", "the table", {})
+    conditions = []
+    with contextlib.suppress(ValueError):
+        _check_size(predicate)
+        for part in _flatten(predicate, operator.and_):
+            with contextlib.suppress(
+                ValueError, pl.exceptions.PolarsError, errors.UnsupportedTypeError
+            ):
+                conditions.append(parser.parse(part, 0))
+    return conditions
+
+
+def parse_for_both(
+    expression: pl.Expr, schema: pa.Schema, table: pa.Schema | None
+) -> Condition:
+    """Return an expression as a condition on the rows of a frame and of its table."""
+    cure = "nothing was sent; compare columns with values"
+    condition = parse(expression, schema, cure, owner="the frame", needs_column=True)
+    for name in columns_of(condition):
+        if table is not None and name not in table.names:
+            offer = did_you_mean(name, table.names)
+            raise ValueError(f"where: the table has no column {name!r}; {offer}")
     return condition
 
 
@@ -185,6 +230,7 @@ class _Column:
 class _Parser:
     schema: pa.Schema
     cure: str
+    owner: str
     # those that were named
     columns: dict[str, _Column]
 
@@ -321,7 +367,7 @@ class _Parser:
             return self.columns[name]
         if name not in self.schema.names:
             known = did_you_mean(name, self.schema.names)
-            raise ValueError(f"where: the table has no column {name!r}; {known}")
+            raise ValueError(f"where: {self.owner} has no column {name!r}; {known}")
         if "`" in name:
             raise ValueError(
                 f"where: column {name!r} has a backtick, which the engine cannot read; "

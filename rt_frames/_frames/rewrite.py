@@ -7,9 +7,44 @@ from typing import Any
 
 import pyarrow as pa
 
+from rt_frames._frames.exact_cast import cast_exactly
 from rt_frames._names import join_path
 from rt_frames._schema.alterations import Alteration, AlterationPlan
-from rt_frames._schema.data_type import child_fields, map_fields
+from rt_frames._schema.data_type import (
+    child_fields,
+    is_list,
+    list_kind,
+    map_fields,
+    value_type,
+)
+from rt_frames._schema.portable import CONVERSION_ERRORS
+
+
+def can_rewrite(change: Alteration) -> bool:
+    """Return whether a rewrite makes a change, if the values fit."""
+    if change.data_type is None or change.before is None:
+        return True
+    return _has_cast(change.before, change.data_type)
+
+
+def _has_cast(before: pa.DataType, after: pa.DataType) -> bool:
+    if is_list(before) and is_list(after):
+        sizes = {list_kind(before)[1], list_kind(after)[1]}
+        return len(sizes - {0}) < 2 and _has_cast(before.value_type, after.value_type)
+    if pa.types.is_struct(before) and pa.types.is_struct(after):
+        old = {field.name: field.type for field in before}
+        new = {field.name: field.type for field in after}
+        return old.keys() == new.keys() and all(
+            _has_cast(arrow, new[name]) for name, arrow in old.items()
+        )
+    if pa.types.is_nested(before) or pa.types.is_nested(after):
+        return bool(before == after)
+    try:
+        # what has no rows fails by its type alone
+        cast_exactly(pa.array([], value_type(before)), value_type(after))
+    except CONVERSION_ERRORS:
+        return False
+    return True
 
 
 def altered_schema(

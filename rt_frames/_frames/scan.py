@@ -12,7 +12,9 @@ import pyarrow as pa
 from polars.io.plugins import register_io_source
 
 from rt_frames import errors
+from rt_frames._frames.expressions import recognised
 from rt_frames._frames.to_polars import null_row, to_polars
+from rt_frames._schema.leaves import Condition
 from rt_frames._text import show_value
 
 _DYNAMIC = re.compile(r".*\.dynamic_pred: [0-9a-f-]{36}\(\)", re.DOTALL)
@@ -28,7 +30,7 @@ class Batches(Protocol):
     def close(self) -> None: ...
 
 
-Read = Callable[[list[str], int | None], Batches]
+Read = Callable[[list[str], list[Condition], int | None], Batches]
 
 
 def scan(schema: pa.Schema, read: Read, *, is_pure: bool) -> pl.LazyFrame:
@@ -39,7 +41,8 @@ def scan(schema: pa.Schema, read: Read, *, is_pure: bool) -> pl.LazyFrame:
     schema : pyarrow.Schema
         All columns.
     read : callable
-        Opens the named columns, of all rows or at most a number of them.
+        Opens the named columns, of the rows that fulfil some conditions, or at most a
+        number of rows. More rows than those are harmless.
     is_pure : bool
         Whether the rows are always the same, so that one query may read them once.
     """
@@ -59,14 +62,17 @@ def scan(schema: pa.Schema, read: Read, *, is_pure: bool) -> pl.LazyFrame:
             predicate = _without_dynamic(predicate)
         if limit == 0:
             return
-        with contextlib.closing(read(names, limit)) as batches:
+        conditions = []
+        # Polars applies the limit before the predicate
+        if predicate is not None and limit is None:
+            conditions = recognised(predicate, schema)
+        with contextlib.closing(read(names, conditions, limit)) as batches:
             # also of a table without rows, which yields no frame to convert
             _check_schema(null_row(batches.schema).schema, wanted)
             rows = 0
             for batch in batches:
                 frame = to_polars(pa.Table.from_batches([batch]), rows)
                 rows += batch.num_rows
-                # Polars applies the limit before the predicate
                 yield frame if predicate is None else frame.filter(predicate)
 
     return register_io_source(source, schema=wanted, is_pure=is_pure)

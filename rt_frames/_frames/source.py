@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -23,7 +24,11 @@ from rt_frames._frames.layout import Layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.upsert_keys import KeyCheck
 from rt_frames._names import CleanLabels
+from rt_frames._schema.leaves import Condition, columns_of
 from rt_frames.errors import UnsupportedTypeError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _UNKNOWN = Layout(pa.schema([]))
 
@@ -32,8 +37,8 @@ _UNKNOWN = Layout(pa.schema([]))
 class OpenOptions:
     """How the frames of one call are opened, for an existing ``table`` or a new one.
 
-    Rows have no null in their ``keys``, and no two rows have the same keys. With
-    ``exact``, ``casts`` round no fractions either.
+    Rows have no null in their ``keys``, and no two rows have the same keys. All rows
+    match ``where``. With ``exact``, ``casts`` round no fractions either.
     """
 
     casts: Mapping[str, pa.DataType] = field(default_factory=dict)
@@ -43,6 +48,7 @@ class OpenOptions:
     keys: tuple[str, ...] = ()
     table: pa.Schema | None = None
     exact: bool = False
+    where: pl.Expr | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,8 @@ class Source:
         Whether the exact columns are cast to the types of a table, to add rows to it.
     keys : tuple of str
         Key columns that are still to be checked, while the rows are converted.
+    where : Condition or None
+        What each row must match, checked whenever rows are converted.
     close : callable
         Releases a generator or reader, whether it was read or not.
     """
@@ -93,6 +101,7 @@ class Source:
     exact: frozenset[str] = frozenset()
     appends: bool = False
     keys: tuple[str, ...] = ()
+    where: Condition | None = None
     layout: Layout = _UNKNOWN
     close: Callable[[], None] = lambda: None
 
@@ -119,7 +128,9 @@ class Source:
         Without dictionaries, which grow, several converters may share the slices.
         """
         layout = self.layout if columns is None else self.layout.select(columns)
-        return Converter(layout, self.casts, self.exact, appends=self.appends)
+        return Converter(
+            layout, self.casts, self.exact, appends=self.appends, where=self.where
+        )
 
     def converted_slices(self) -> Iterator[Slice]:
         """Yield the rows, converted to the schema."""
@@ -161,6 +172,11 @@ class Source:
             batch = rows.converted(convert).batch
             check.add([batch.column(name) for name in keys])
         check.check()
+
+    def check_where(self) -> None:
+        """Check the condition on rows in memory, to fail before anything is sent."""
+        if self.where is not None:
+            self._try(list(self.chunks()), columns_of(self.where))
 
     def _try(self, chunks: list[Chunk], columns: list[str]) -> None:
         convert = self.converter(columns)

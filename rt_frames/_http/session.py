@@ -145,12 +145,13 @@ class Session:
         """
         if retries is None:
             retries = self.retries
-        outcome = retry(self._attempt, _may_repeat, request, retries, RETRY_DEADLINE)
+        deadline = min(RETRY_DEADLINE, request.max_timeout)
+        outcome = retry(self._attempt, _may_repeat, request, retries, deadline)
         failure = find_unknown(outcome)
         if failure is None or request.since is None:
             return outcome
         asked = find_call(request)
-        found = retry(self._attempt, _may_repeat, asked, retries, RETRY_DEADLINE)
+        found = retry(self._attempt, _may_repeat, asked, retries, deadline)
         if isinstance(found, Failure):
             return outcome
         return found._replace(sent=failure.sent)

@@ -14,7 +14,6 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from rt_frames._names import duplicates
-from rt_frames._protocol.conditions import bind_optional
 from rt_frames._protocol.operations import FIND_CALL
 from rt_frames._text import show_value
 
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
 JSON = "application/json"
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 ALL_ROWS = 2**63 - 1
+# of a condition, in the metadata of a stream's schema: a query string would be kept in
+# logs, and is too long for proxies
+WHERE_KEY = b"rt_frames.where"
 # servers require all three
 _UPSERT_RULES = (
     "when_matched_update_all=true&when_not_matched_insert_all=true"
@@ -33,6 +35,7 @@ _UPSERT_RULES = (
 )
 
 Acted = Literal["no", "maybe"]
+Lacks = Literal["no", "maybe", "yes"]
 # "always" needs no second body; "again" repeats the request if its body can be read
 # again; "anew" begins a whole multipart write anew, if its source can be read again
 Repeat = Literal["never", "always", "again", "anew"]
@@ -74,6 +77,10 @@ class Failure:
         What a look at the table has shown since.
     sent : int
         Bytes of the body that were sent.
+    lacks : str
+        Whether the server lacks the operation: "no", "maybe" or "yes".
+    is_final : bool
+        Whether a commit has certainly failed, so that its parts may be discarded.
     """
 
     error: type[errors.RemoteError]
@@ -85,6 +92,8 @@ class Failure:
     facts: dict[str, Any] = field(default_factory=dict)
     found: str = ""
     sent: int = 0
+    lacks: Lacks = "no"
+    is_final: bool = False
 
 
 @dataclass
@@ -187,8 +196,6 @@ class Request:
         Whether the body can be iterated again.
     is_compressed : callable, optional
         Returns whether what was iterated holds compressed Arrow buffers.
-    is_pinned : bool
-        Whether it is about one version of the table, which may be gone.
     query : dict, optional
         A query, whose response is read as rows.
     fail : callable, optional
@@ -218,7 +225,6 @@ class Request:
     on_sent: Callable[[int], None] | None = None
     replayable: bool = True
     is_compressed: Callable[[], bool] | None = None
-    is_pinned: bool = False
     query: Mapping[str, Any] | None = None
     fail: Callable[[str, str], Exception] | None = None
     step: Literal["", "empty", "begin", "part", "commit"] = ""
@@ -305,10 +311,8 @@ def count_body(version: int | None, condition: str | None) -> dict[str, Any]:
     return content
 
 
-def query(
-    columns: Any = None, where: Any = None, limit: Any = None, params: Any = None
-) -> dict[str, Any]:
-    """Return the body of a query, in the form of the official client."""
+def query(columns: Any = None, limit: Any = None) -> dict[str, Any]:
+    """Return the body of a query for all rows, in the form of the official client."""
     body: dict[str, Any] = {
         "k": ALL_ROWS,
         "prefilter": True,
@@ -319,9 +323,6 @@ def query(
         body["k"] = _parse_limit(limit)
     if columns is not None:
         body["columns"] = _parse_columns(columns)
-    condition = bind_optional(where, params)
-    if condition is not None:
-        body["filter"] = condition
     return body
 
 
@@ -349,6 +350,11 @@ def add_columns_body(columns: pa.Schema) -> bytes:
     sink = pa.BufferOutputStream()
     pa.ipc.new_stream(sink, columns).close()
     return bytes(sink.getvalue())
+
+
+def with_where(schema: pa.Schema, where: str) -> pa.Schema:
+    """Return the schema of a stream that replaces the rows that match a condition."""
+    return schema.with_metadata({WHERE_KEY: where})
 
 
 def upsert_query(keys: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rt_frames import errors
-from rt_frames._protocol.calls import Acted, Failure, Repeat, Request
+from rt_frames._protocol.calls import Acted, Failure, Lacks, Repeat, Request
 from rt_frames._protocol.responses import (
     MAX_MESSAGE,
     find_another,
@@ -68,6 +68,11 @@ class Meaning(NamedTuple):
     can : str
         "once": counts only for writes to a service that stores them once; after a
         failure it is asked whether it did.
+    lacks : str
+        Whether the server lacks the operation: "no", "maybe" or "yes".
+    is_final : bool
+        Whether a commit has certainly failed. Of other refusals, a proxy may have sent
+        the commit twice.
     """
 
     endings: str
@@ -78,6 +83,8 @@ class Meaning(NamedTuple):
     cure: str = ""
     says: str = ""
     can: str = ""
+    lacks: Lacks = "no"
+    is_final: bool = False
 
 
 _UNCONFIRMED = "partly sent|all sent|early"
@@ -91,7 +98,6 @@ _CERTIFICATE = (
     'verify="PATH"'
 )
 _CHECK_TABLE = "check the table before sending it again"
-_CHECK_COLUMNS = "check the table's columns before sending the change again"
 _CHECK_LIST = (
     "wait until the service's time-out is over, then list the tables to see whether it "
     "exists"
@@ -100,7 +106,6 @@ _NEW_URL = "not followed, as it would pass on the API key; connect to the new UR
 _CHECK_KEY = "check that the API key belongs to this project"
 _CHECK_URL = "check the URL, or the database, region and domain"
 _CHECK_NAME = "check the name in rt.list_tables()"
-_CHECK_VERSION = "check the table's name and the version"
 _TRY_AGAIN = "try again"
 _CHANGED = "somebody changed the table at the same time; check it, then try again"
 _PART_CHANGED = (
@@ -129,7 +134,15 @@ _Server = errors.ServerError
 
 MEANINGS = (
     # nothing was sent
-    Meaning("unsent", "any", errors.ConnectError, "no", "always", _CHECK_NETWORK),
+    Meaning(
+        "unsent",
+        "any",
+        errors.ConnectError,
+        "no",
+        "always",
+        _CHECK_NETWORK,
+        is_final=True,
+    ),
     Meaning(
         "no TLS",
         "any",
@@ -137,10 +150,35 @@ MEANINGS = (
         "no",
         "always",
         "that port does not speak https; try http://",
+        is_final=True,
     ),
-    Meaning("proxy failed", "any", errors.ConnectError, "no", "always", _CHECK_PROXY),
-    Meaning("proxy refused", "any", errors.ConnectError, "no", "never", _CHECK_PROXY),
-    Meaning("proxy login", "any", errors.ConnectError, "no", "never", _PROXY_LOGIN),
+    Meaning(
+        "proxy failed",
+        "any",
+        errors.ConnectError,
+        "no",
+        "always",
+        _CHECK_PROXY,
+        is_final=True,
+    ),
+    Meaning(
+        "proxy refused",
+        "any",
+        errors.ConnectError,
+        "no",
+        "never",
+        _CHECK_PROXY,
+        is_final=True,
+    ),
+    Meaning(
+        "proxy login",
+        "any",
+        errors.ConnectError,
+        "no",
+        "never",
+        _PROXY_LOGIN,
+        is_final=True,
+    ),
     Meaning("certificate", "any", errors.TLSError, "no", "never", _CERTIFICATE),
     # no response, or one that confirms nothing
     Meaning(
@@ -174,23 +212,6 @@ MEANINGS = (
     ),
     Meaning(
         _UNCONFIRMED,
-        "change",
-        _Unknown,
-        "maybe",
-        "again",
-        _CHECK_COLUMNS,
-        can="once",
-    ),
-    Meaning(
-        _UNCONFIRMED,
-        "change",
-        _Unknown,
-        "maybe",
-        "never",
-        _CHECK_COLUMNS,
-    ),
-    Meaning(
-        _UNCONFIRMED,
         "any",
         _Unknown,
         "maybe",
@@ -212,7 +233,17 @@ MEANINGS = (
     ),
     Meaning("400", "any", _Bad, "no", "never", _WITHOUT_CODEC, "compressed"),
     Meaning("400|422", "any", _Bad, "no", "never"),
-    Meaning("415", "any", _Response, "no", "never", _WITHOUT_CODEC, "compressed"),
+    Meaning(
+        "415",
+        "any",
+        _Response,
+        "no",
+        "never",
+        _WITHOUT_CODEC,
+        "compressed",
+        lacks="maybe",
+    ),
+    Meaning("415", "any", _Response, "no", "never", lacks="maybe"),
     Meaning("401|403", "any", errors.AuthenticationError, "no", "never", says="key"),
     Meaning("401|403", "any", errors.AuthenticationError, "no", "never", _CHECK_KEY),
     Meaning("404", "commit", _Unknown, "maybe", "never", _TWICE),
@@ -223,15 +254,21 @@ MEANINGS = (
         "no",
         "never",
         _CHECK_URL,
+        lacks="yes",
     ),
     Meaning("404", "any", _Bad, "no", "never", says="no column"),
-    Meaning(
-        "404", "any", errors.TableNotFoundError, "no", "never", _CHECK_VERSION, "pinned"
-    ),
     Meaning("404", "begin|part", errors.TableNotFoundError, "no", "anew", _CHECK_NAME),
-    Meaning("404", "any", errors.TableNotFoundError, "no", "never", _CHECK_NAME),
-    Meaning("405|406", "any", _Response, "no", "never", _UNSUPPORTED),
-    Meaning("501", "any", _Server, "no", "never", _UNSUPPORTED),
+    Meaning(
+        "404",
+        "any",
+        errors.TableNotFoundError,
+        "no",
+        "never",
+        _CHECK_NAME,
+        lacks="maybe",
+    ),
+    Meaning("405|406", "any", _Response, "no", "never", _UNSUPPORTED, lacks="yes"),
+    Meaning("501", "any", _Server, "no", "never", _UNSUPPORTED, lacks="yes"),
     Meaning("408", "rows|empty|part", _Response, "no", "never", _SLOW),
     Meaning("408|425", "any", _Response, "no", "never", _TRY_AGAIN),
     Meaning("409", "read", _Response, "no", "never", _TRY_AGAIN),
@@ -257,27 +294,20 @@ MEANINGS = (
     # the service, or a proxy before it, failed
     Meaning("505", "any", _Server, "no", "never", _UNSUPPORTED),
     Meaning("511", "any", _Server, "no", "never", "log in to the network first"),
-    Meaning("507", "any", _Server, "no", "never", says="embedded"),
-    Meaning("507", "any", _Server, "no", "never", _ROOM),
+    Meaning("507", "any", _Server, "no", "never", says="embedded", is_final=True),
+    Meaning("507", "any", _Server, "no", "never", _ROOM, is_final=True),
     Meaning("500|502|503|504", "read", _Server, "no", "again", _LATER),
     Meaning("500|502|503|504", "begin", _Server, "no", "again"),
     Meaning("499|5xx", "read", _Server, "no", "never", _LATER),
     Meaning("499|5xx", "begin|part", _Server, "no", "anew"),
     Meaning("499|5xx", "change:drop", _Server, "maybe", "never", _CHECK_LIST),
-    Meaning(
-        "499|5xx",
-        "change",
-        _Server,
-        "maybe",
-        "again",
-        _CHECK_COLUMNS,
-        can="once",
-    ),
-    Meaning("499|5xx", "change", _Server, "maybe", "never", _CHECK_COLUMNS),
     Meaning("499|5xx", "any", _Server, "maybe", "again", _CHECK_TABLE, can="once"),
     Meaning("499|5xx", "any", _Server, "maybe", "never", _CHECK_TABLE),
     Meaning("4xx|6xx", "any", _Response, "no", "never"),
 )
+# successes that may confirm a write, and what is said of another one
+_CONFIRMING = (200, 201, 204)
+_DOUBTS = {202: "status 202, accepted but not done"}
 # what is said of a table on which a request did not act; what became of a multipart
 # write is known once it was aborted
 _UNTOUCHED = {
@@ -353,7 +383,9 @@ def _explain(request: Request, ending: Ending) -> Failure | None:
             f"the service responded {response.status} before the whole body was sent"
         )
     elif request.operation.effect != "read":
-        doubt = find_doubt(response)
+        doubt = _DOUBTS.get(response.status, f"unexpected status {response.status}")
+        if response.status in _CONFIRMING:
+            doubt = find_doubt(response)
     if not doubt:
         return None
     unconfirmed = dataclasses.replace(ending, how=how, reason=doubt)
@@ -363,6 +395,21 @@ def _explain(request: Request, ending: Ending) -> Failure | None:
 def may_have_acted(request: Request, status: int) -> bool:
     """Return whether a refusal with this status leaves the outcome unknown."""
     return _find(request, str(status), f"{status // 100}xx").acted == "maybe"
+
+
+def may_lack_operation(error: errors.ResponseError) -> bool:
+    """Return whether a refusal may mean that the server lacks the operation."""
+    return any(
+        meaning.lacks != "no"
+        and meaning.error is type(error)
+        and str(error.status) in meaning.endings.split("|")
+        for meaning in MEANINGS
+    )
+
+
+def cure_unknown(request: Request) -> str:
+    """Return what to do if nothing is known of a request that was sent."""
+    return _find(request, "all sent").cure
 
 
 def explain_unreadable(request: Request, response: Response, problem: str) -> Failure:
@@ -442,7 +489,6 @@ def _wait(seconds: float | None) -> str:
 def _find_word(request: Request, response: Response, message: str) -> str:
     """Return the word of a row for what a response says, or "".
 
-    "pinned": it is about one version of a table.
     "embedded": the service is an embedded one, which says itself what to do.
     "compressed": the body was, which another service may not support.
     """
@@ -452,8 +498,6 @@ def _find_word(request: Request, response: Response, message: str) -> str:
             word = word or meant
     if word:
         return word
-    if request.is_pinned:
-        return "pinned"
     if _is_embedded(response):
         return "embedded"
     is_compressed = request.is_compressed is not None and request.is_compressed()
@@ -498,6 +542,8 @@ def _failure(
         _state(request, meaning),
         meaning.cure,
         facts,
+        lacks=meaning.lacks,
+        is_final=meaning.is_final,
     )
 
 

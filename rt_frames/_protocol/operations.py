@@ -79,6 +79,13 @@ INDICES = Operation(
     effect="read",
     lancedb="/v1/table/{}/index/list/",
 )
+HISTORY = Operation(
+    "history",
+    "list the versions of {}",
+    "list the versions of a table",
+    effect="read",
+    lancedb="/v1/table/{}/version/list/",
+)
 CREATE = Operation(
     "create",
     "create {}",
@@ -108,6 +115,13 @@ UPSERT = Operation(
     "update and insert rows",
     effect="rows",
     lancedb="/v1/table/{}/merge_insert/",
+)
+REPLACE_WHERE = Operation(
+    "replace_where",
+    "replace rows of {}",
+    "replace rows that match a condition in one commit",
+    effect="rows",
+    lancedb="/v1/table/{}/replace_where/",
 )
 ALTER = Operation(
     "alter",
@@ -144,6 +158,13 @@ RESTORE = Operation(
     "restore a version of a table",
     effect="change",
     lancedb="/v1/table/{}/restore/",
+)
+COMPACT = Operation(
+    "compact",
+    "compact {}",
+    "merge the files of a table",
+    effect="change",
+    lancedb="/v1/table/{}/compact/",
 )
 DROP = Operation(
     "drop",
@@ -185,16 +206,17 @@ ABORT_PARTS = Operation(
 
 # what an embedded service of 0.3 can, which does not report it: upserts by several
 # keys, and of any size; a commit that checks the version that it replaces; extension
-# types in its descriptions
+# types in its descriptions. One of 0.3 can as much, and does not report it
 UNREPORTED_ABILITIES = (
     "keys",
     "upsert-any-size",
     "complete-checks-version",
     "extensions",
 )
-# what one reports in the header x-rt-frames-can; "once": a write that is sent again
-# with the same id is stored once
-ABILITIES = (*UNREPORTED_ABILITIES, "once")
+# what one reports in the header x-rt-frames-can; besides these: a write that is sent
+# again with the same id is stored once; the newest versions; a commit that replaces the
+# rows that match a condition; a compaction
+ABILITIES = (*UNREPORTED_ABILITIES, "once", "history", "replace-where", "compact")
 
 _OTHER_API = 'if the server offers LanceDB\'s API, connect with dialect="lancedb"'
 _ALWAYS_POSSIBLE = ("fail", "skip")

@@ -7,6 +7,7 @@ parsed raises ValueError. What is said in the body of a refusal is found in any 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import io
 import json
 import re
@@ -20,6 +21,7 @@ from pyarrow import types
 from rt_frames import errors
 from rt_frames._names import duplicates
 from rt_frames._protocol.arrow_messages import MessageFile
+from rt_frames._protocol.versions import Version
 from rt_frames._schema.data_type import to_schema
 from rt_frames._text import list_names, one_line, shorten
 
@@ -27,6 +29,7 @@ from rt_frames._text import list_names, one_line, shorten
 CALL_HEADER = "x-rt-frames-call"
 # the table's version before the write
 SINCE_HEADER = "x-rt-frames-since"
+_EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 MAX_LIST_BYTES = 16 * 2**20
 # characters of a service's message that an error keeps
 MAX_MESSAGE = 300
@@ -94,8 +97,8 @@ def parse_table_names(response: Response) -> tuple[list[str], str | None]:
         names = _read_arrow_names(response.body)
     else:
         names = _decode_whole(response)
+        token = _parse_token(names)
         if isinstance(names, dict):
-            token = names.get("page_token")
             names = names.get("tables")
     if isinstance(names, list):
         names = [name.get("name") if isinstance(name, dict) else name for name in names]
@@ -103,9 +106,61 @@ def parse_table_names(response: Response) -> tuple[list[str], str | None]:
         raise ValueError(
             'the response is not a list of tables such as {"tables": ["a"]}'
         )
+    return names, token
+
+
+def _parse_token(content: Any) -> str | None:
+    """Return the token of the next page, for a query string, or None."""
+    token = get_field(content, "page_token")
     if not isinstance(token, str | None):
         raise ValueError("the response's page_token is not a string")
-    return names, quote(token, safe="") if token else None
+    return quote(token, safe="") if token else None
+
+
+def parse_versions(response: Response) -> tuple[list[Version], str | None]:
+    """Return the versions in a list of them, and the token of the next page."""
+    content = _decode_whole(response)
+    items = get_field(content, "versions")
+    if not isinstance(items, list):
+        raise ValueError(
+            'the response is not a list of versions such as {"versions": []}'
+        )
+    return [_parse_listed(item) for item in items], _parse_token(content)
+
+
+def _parse_listed(item: Any) -> Version:
+    number = get_field(item, "version")
+    # type(), as True is an int
+    if type(number) is not int:
+        raise ValueError("the response lists a version without a number")
+    metadata = get_field(item, "metadata")
+    operation = get_field(metadata, "operation")
+    if not isinstance(operation, str):
+        operation = None
+    # of Lance's summary of a manifest, whose values are text
+    rows = str(get_field(metadata, "total_rows"))
+    is_number = re.fullmatch("[0-9]{1,19}", rows)
+    return Version(
+        number, _parse_time(item), operation, int(rows) if is_number else None
+    )
+
+
+def _parse_time(item: Any) -> datetime.datetime:
+    """Return when a version was made, in UTC.
+
+    LanceDB's API has a text, the Lance namespace of 2026 a number of milliseconds.
+    """
+    text = get_field(item, "timestamp")
+    try:
+        if text is None:
+            after = datetime.timedelta(milliseconds=item.get("timestamp_millis"))
+            return _EPOCH + after
+        time = datetime.datetime.fromisoformat(text)
+        if time.tzinfo is None:
+            time = time.replace(tzinfo=datetime.UTC)
+        return time.astimezone(datetime.UTC)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("the response lists a version without a time") from None
 
 
 def parse_description(response: Response) -> Description:
@@ -202,11 +257,12 @@ def parse_version(response: Response) -> int | None:
 
 
 class Written(NamedTuple):
-    """A table's new version and the numbers of rows of an upsert, where reported."""
+    """A table's new version, and numbers of rows, where reported."""
 
     version: int | None
     updated: int | None
     inserted: int | None
+    deleted: int | None
 
 
 def parse_written(response: Response) -> Written:
@@ -215,6 +271,7 @@ def parse_written(response: Response) -> Written:
         parse_version(response),
         _whole_number(response, "num_updated_rows"),
         _whole_number(response, "num_inserted_rows"),
+        _whole_number(response, "num_deleted_rows"),
     )
 
 
@@ -229,17 +286,13 @@ def _whole_number(response: Response, name: str) -> int | None:
 
 
 def find_doubt(response: Response) -> str:
-    """Return why a 2xx response does not confirm a write, or "".
+    """Return why the body of a success does not confirm a write, or "".
 
     Confirmed: no body, or a JSON object without an error. Anything else comes from a
     proxy.
     """
     status = response.status
     start = response.body.lstrip()[:1]
-    if status == 202:
-        return "status 202, accepted but not done"
-    if status not in (200, 201, 204):
-        return f"unexpected status {status}"
     # some frameworks label JSON so by default
     content_type = response.headers.get("Content-Type", "").lower()
     is_html = status != 204 and "text/html" in content_type

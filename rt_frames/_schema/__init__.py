@@ -5,4 +5,5 @@ dtypes → Arrow → ``data_type``, and two schemas → alterations. From the gr
 ``alterations``, ``compare``.
 
 Layering (tests/test_house.py): no I/O and no frames; imports `errors` and the helpers.
+`pandas_dtype` alone asks `_frames/objects.py`: categories are values.
 """

@@ -401,8 +401,8 @@ class AlterationPlan(Sequence[Alteration]):
 _NOTES = {
     "lossy": "lossy: stored values may change; pass lossy=True to alter_table.",
     "refused": (
-        "refused: the engine of folders and of LanceDB's servers cannot make the change; there, pass "
-        "rewrite=True to alter_table, which reads all rows, casts them exactly and replaces them."
+        "refused: the engine of folders and of LanceDB's servers cannot make the change; there, "
+        "alter_table says whether rewrite=True makes it."
     ),
     "drop": "drop: the values of these columns are lost.",
 }

@@ -29,6 +29,7 @@ from rt_frames._schema.portable import (
     untyped,
 )
 from rt_frames._text import show_value
+from rt_frames.errors import UnsupportedTypeError
 
 _EXAMPLES = 'pass a dtype such as "int64", "float32", "large_string", "Int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)"'
 # names of types in databases and in everyday speech → names to suggest
@@ -47,6 +48,13 @@ _COMMON_NAMES = {
     **dict.fromkeys(("timedelta", "duration"), "duration[us]"),
     **dict.fromkeys(("list", "array"), "list<item: int64>"),
     "struct": "struct<x: int64>",
+}
+# names with parameters → the service's names, but for the parameters
+_PARAMETRIC: dict[str, str] = {
+    **dict.fromkeys(("decimal", "decimal128", "numeric"), "decimal:128"),
+    "decimal256": "decimal:256",
+    "datetime": "timestamp",
+    "timedelta": "duration",
 }
 _SUGGESTED = [
     *INTEGERS,
@@ -205,14 +213,21 @@ def _parse_pandas(text: str) -> Any:
             import pandas as pd
 
             return pd.api.types.pandas_dtype(text)
-    raise ValueError(f"dtype {text!r:.80} is unknown; {_did_you_mean(text.lower())}")
+    raise ValueError(f"dtype {text!r:.80} is unknown; {_did_you_mean(text)}")
 
 
 def _did_you_mean(text: str) -> str:
-    if match := re.fullmatch(r"(?:decimal|numeric)\((\d+), ?(\d+)\)", text, re.ASCII):
-        return f'did you mean "decimal128({match[1]}, {match[2]})"?'
-    word = re.split(r"\W", text, maxsplit=1)[0]
-    suggestions = difflib.get_close_matches(text, _SUGGESTED, 1)
+    words = re.findall(r"[\w+/-]+", re.sub(r"\btz *= *", "", text)) or [text]
+    word = words[0].lower()
+    names = [text]
+    if len(words) in (2, 3):
+        name = ":".join([_PARAMETRIC.get(word, word), *words[1:]])
+        # a timestamp may lack its zone, a decimal its scale
+        names += [name, f"{name}:-", f"{name}:0"]
+    for name in names:
+        with contextlib.suppress(ValueError, UnsupportedTypeError):
+            return f'did you mean "{arrow_type({"type": name})}"?'
+    suggestions = difflib.get_close_matches(text.lower(), _SUGGESTED, 1)
     if word in _COMMON_NAMES:
         suggestions = [_COMMON_NAMES[word]]
     if not suggestions:

@@ -368,7 +368,8 @@ class _Comparison:
     ) -> pa.DataType | None:
         """Return the type to cast a column to, or None if it has that type."""
         item, new_item = _innermost(before, after)
-        if item == new_item and not (self.compare_nullability and before != after):
+        is_alike = item == new_item and _list_kinds(before) == _list_kinds(after)
+        if is_alike and not (self.compare_nullability and before != after):
             return None
         has_extension = _is_extension(item) or _is_extension(new_item)
         if has_extension and not self.is_stored:
@@ -520,6 +521,15 @@ def _as_described(
 
 def _is_extension(arrow: pa.DataType) -> bool:
     return isinstance(arrow, pa.BaseExtensionType)
+
+
+def _list_kinds(arrow: pa.DataType) -> list[str]:
+    """Return the kinds of the lists around a type's items, outermost first."""
+    kinds = []
+    while is_list(arrow):
+        kinds.append(list_kind(arrow)[0])
+        arrow = arrow.value_type
+    return kinds
 
 
 def _innermost(

@@ -71,3 +71,18 @@ class Or:
 
 
 Condition = Constant | IsNull | Compare | IsIn | Not | And | Or
+
+
+def columns_of(condition: Condition) -> list[str]:
+    """Return the columns that a condition names, each once."""
+    names: dict[str, None] = {}
+    todo = [condition]
+    while todo:
+        part = todo.pop(0)
+        if isinstance(part, And | Or):
+            todo += part.parts
+        elif isinstance(part, Not):
+            todo.append(part.part)
+        elif not isinstance(part, Constant):
+            names[part.column] = None
+    return [*names]

@@ -14,6 +14,7 @@ import time
 from dataclasses import replace
 
 from rt_frames import errors
+from rt_frames._frames.rewrite import can_rewrite
 from rt_frames._protocol.calls import Cures
 from rt_frames._protocol.operations import ADD_COLUMNS, ALTER, DROP_COLUMNS
 from rt_frames._protocol.responses import parse_version
@@ -25,10 +26,11 @@ from rt_frames._schema.alterations import (
 )
 from rt_frames._schema.casts import list_kind_on_path
 from rt_frames._schema.data_type import iter_fields
+from rt_frames._service.columns import add_columns, drop_columns
 from rt_frames._service.replace_columns import offer_rewrite
 from rt_frames._service.service import Service
 from rt_frames._service.write import WriteResult
-from rt_frames._text import list_some
+from rt_frames._text import list_names, list_some
 
 log = logging.getLogger("rt_frames")
 
@@ -74,12 +76,20 @@ def _is_untyped_cast(change: Alteration) -> bool:
 
 def check_engine(service: Service, name: str, plan: AlterationPlan) -> None:
     """Raise AlterationError if the engine is known, and refuses a change."""
-    refused = [f"{one} ({one.refused})" for one in plan if one.refused]
+    refused = [change for change in plan if change.refused]
     if not refused or not service.dialect.knows_engine:
         return
-    cure = offer_rewrite(service, name)
+    stuck = [change.path for change in refused if not can_rewrite(change)]
+    if stuck:
+        cure = (
+            f"a rewrite cannot cast {list_names(stuck)} either; keep the type, or create "
+            "a new table"
+        )
+    else:
+        cure = offer_rewrite(service, name)
+    reasons = [f"{change} ({change.refused})" for change in refused]
     raise errors.AlterationError(
-        f"the engine refuses {list_some(refused)}; nothing was sent; {cure}"
+        f"the engine refuses {list_some(reasons)}; nothing was sent; {cure}"
     )
 
 
@@ -105,9 +115,9 @@ def send(service: Service, name: str, plan: AlterationPlan) -> WriteResult:
     """Send a plan of one request: it adds, drops or changes columns."""
     start = time.monotonic()
     if len(plan.added):
-        result = service.add_columns(name, plan.added)
+        result = add_columns(service, name, plan.added)
     elif plan.dropped:
-        result = service.drop_columns(name, plan.dropped)
+        result = drop_columns(service, name, plan.dropped)
     else:
         cures = _cures(service, name, plan)
         since = service.begin_version(name)

@@ -11,27 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rt_frames import errors
 from rt_frames._protocol.calls import LastAttempt, Purpose, Request, Result
-from rt_frames._protocol.meanings import may_have_acted
-from rt_frames._protocol.operations import (
-    ADD_COLUMNS,
-    ALTER,
-    CREATE,
-    DROP,
-    DROP_COLUMNS,
-)
+from rt_frames._protocol.meanings import cure_unknown, may_have_acted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-_CHECK_COLUMNS = "check the table's columns before you send it again"
-_CHECKS = {
-    CREATE: "check rt.list_tables() before you send it again",
-    DROP: "check rt.list_tables() before you send it again",
-    ALTER: _CHECK_COLUMNS,
-    ADD_COLUMNS: _CHECK_COLUMNS,
-    DROP_COLUMNS: _CHECK_COLUMNS,
-}
-_CHECK_ROWS = "check the table's rows before you send it again"
 
 
 class Answer(NamedTuple):
@@ -94,14 +77,9 @@ def _explain(last: LastAttempt, find_answer: Callable[[Request], Answer | None])
 
 
 def _note(request: Request, state: str) -> str:
-    step = request.step
-    without_rows = " without rows" if step == "empty" else ""
+    without_rows = " without rows" if request.step == "empty" else ""
     if not state:
-        check = _CHECKS.get(request.operation, _CHECK_ROWS)
-        # the table of a commit exists already
-        if step == "commit" and request.operation == CREATE:
-            check = _CHECK_ROWS
-        state = f"it may still be carried out: {check}"
+        state = f"it may still be carried out: {cure_unknown(request)}"
     return (
         f"the request to {request.action}{without_rows} was sent before the interrupt; "
         f"{state}"

@@ -40,8 +40,6 @@ from rt_frames._service.outcome import explained, make_error
 
 # best effort: the user may have pressed Ctrl-C because the server hangs
 ABORT_SECONDS = 2.0
-# RFC 4918: no room, so nothing was committed
-_NO_ROOM = 507
 
 # bytes sent, and the failure that stopped the rest
 Sent = tuple[int, Failure | None]
@@ -137,10 +135,7 @@ class MultipartUpload:
         outcome = self._session.send(complete)
         if isinstance(outcome, Result):
             return outcome._replace(sent=sent)
-        # certainly not committed if it was not sent, or if there was no room
-        no_room = outcome.facts.get("status") == _NO_ROOM
-        did_nothing = no_room or outcome.error is errors.ConnectError
-        self.commit_started = not did_nothing
+        self.commit_started = not outcome.is_final
         return outcome
 
     def _control(self, operation: Operation, query: str = "") -> Request:

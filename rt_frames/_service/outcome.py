@@ -37,6 +37,14 @@ _EXHAUSTED = (
 )
 
 
+def explain_unusable(url: str, problem: str) -> str:
+    """Return why a client that was unpickled cannot be used."""
+    return (
+        f"the unpickled client of {url} cannot be used: {problem}, for example on every "
+        "Dask worker"
+    )
+
+
 class Tables(Protocol):
     """What an explanation asks of a service."""
 
@@ -153,6 +161,17 @@ def explain_upsert(
         if_unchanged = _SAFE
     if_changed = f"{_SAFE}, which updates the rows with the same keys"
     return _compare_versions(service, name, before, if_unchanged, if_changed)
+
+
+def explain_replace_where(
+    service: Tables,
+    name: str,
+    before: Description,
+    failure: Failure,  # noqa: ARG001  # as all explanations
+) -> Explanation:
+    """Explain the outcome of a replacement of the rows that match a condition."""
+    if_changed = f"{_SAFE}, which replaces the same rows"
+    return _compare_versions(service, name, before, _SAFE, if_changed)
 
 
 def explain_commit(

@@ -9,8 +9,9 @@ import hmac
 import logging
 import math
 import os
-import re
 import time
+import uuid
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,7 +29,6 @@ from rt_frames._http.session import Outcome, Session
 from rt_frames._names import check_table_name
 from rt_frames._protocol import operations
 from rt_frames._protocol.calls import (
-    ARROW_STREAM,
     JSON,
     NO_CURES,
     Cures,
@@ -36,21 +36,12 @@ from rt_frames._protocol.calls import (
     Purpose,
     Request,
     Result,
-    add_columns_body,
     count_body,
     describe_body,
     json_body,
     query,
 )
-from rt_frames._protocol.conditions import (
-    MAX_BYTES,
-    UNITS,
-    bind_optional,
-    bind_where,
-    finest_unit,
-    names_column,
-    write_condition,
-)
+from rt_frames._protocol.meanings import may_lack_operation
 from rt_frames._protocol.operations import DIALECTS, LIST, Dialect, Operation
 from rt_frames._protocol.responses import (
     Description,
@@ -61,33 +52,39 @@ from rt_frames._protocol.responses import (
     parse_no_rows,
     parse_table_names,
     parse_version,
+    parse_versions,
 )
-from rt_frames._schema.data_type import iter_fields, map_types, storage
 from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import (
     ChangeOutcome,
     explain_by_list,
+    explain_unusable,
     explained,
     make_error,
     reclassify_exists,
 )
-from rt_frames._text import format_bytes, show_value
+from rt_frames._service.where import cure_by_scan, parse_where, write_where
+from rt_frames._text import count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from rt_frames._http.rows import Rows
     from rt_frames._protocol.calls import Explanation
     from rt_frames._protocol.responses import Response
+    from rt_frames._protocol.versions import Version
     from rt_frames._service.interrupts import Answer
 
 log = logging.getLogger("rt_frames")
 
-_RUN_AGAIN = "run the same call again for the missing changes"
+# a version may be gone as well as a table
+_OF_A_VERSION: Cures = {
+    errors.TableNotFoundError: "check the table's name and the version"
+}
 # the server's first version with multipart writes
 _PARTS_SINCE = (0, 4)
-# statuses for a path, method or content type that a server does not know
-_NO_SUCH_OPERATION = (404, 405, 406, 415, 501)
+# versions in which a time is looked for first
+_RECENT = 100
 
 
 class Service:
@@ -147,7 +144,7 @@ class Service:
             salt, fingerprint = self._proof
             # scrypt: takes milliseconds the first time
             if not hmac.compare_digest(self._key.fingerprint(salt), fingerprint):
-                self._unpickle_error = _explain_unusable(
+                self._unpickle_error = explain_unusable(
                     self.url,
                     "RT_FRAMES_API_KEY in this process is not the key that it was made "
                     "with; set the right key here",
@@ -249,7 +246,7 @@ class Service:
             failure = explained(failure, explain)
         elif failure.acted == "maybe" and request.kind == "rows":
             failure = explain_by_list(self, purpose, failure)
-        elif _lacks_endpoint(failure):
+        elif failure.lacks == "yes":
             failure = self._name_dialect(failure)
         raise make_error(failure, purpose)
 
@@ -264,19 +261,23 @@ class Service:
         if before is not None:
             purpose = before._replace(operation=LIST, exist_ok=False, cures=NO_CURES)
         headers = fresh_headers() if self.dialect.has(operations.DESCRIBE) else {}
+        path = self.dialect.path(LIST)
+        request = Request(purpose, path, parse_table_names, "GET", headers=headers)
+        return self._list(request, retries)
+
+    def _list(self, first: Request, retries: int | None = None) -> list[Any]:
+        """Return all items of a list, following pages."""
         deadline = time.monotonic() + self._options.timeouts.read
-        first = self.dialect.path(LIST)
-        separator = "&" if "?" in first else "?"
-        path = first
-        names: list[str] = []
+        separator = "&" if "?" in first.path else "?"
+        request = first
+        items: list[Any] = []
         tokens: set[str] = set()
         while True:
-            request = Request(purpose, path, parse_table_names, "GET", headers=headers)
             result = self._result(request, self.session.send(request, retries))
             page, token = result.value
-            names += page
+            items += page
             if token is None:
-                return names
+                return items
             problem = ""
             if token in tokens:
                 problem = "the service returned the same page_token twice; report this to its operator"
@@ -285,11 +286,12 @@ class Service:
                 seconds = self._options.timeouts.read
                 problem = f"{len(tokens):,} pages took the whole read timeout, {seconds:g} s; increase the timeout"
             if problem:
-                text = f"could not list tables: {problem}"
+                text = f"could not {first.action}: {problem}"
                 facts = {"status": 200, "request_id": result.request_id, "attempts": 1}
                 failure = Failure(errors.ResponseError, text, facts=facts)
-                raise make_error(failure, purpose)
-            path = f"{first}{separator}page_token={token}"
+                raise make_error(failure, first.purpose)
+            path = f"{first.path}{separator}page_token={token}"
+            request = dataclasses.replace(first, path=path, id=str(uuid.uuid4()))
 
     def is_listed(self, name: str | None) -> bool | None:
         """Return whether a table is listed, or None if the list cannot be read."""
@@ -403,79 +405,24 @@ class Service:
         """Query all rows of a version."""
         return self.read(name, {**query(), "version": version})
 
-    def as_sql(
+    def condition(
         self,
         name: str,
         where: Any,
-        params: Any,
-        cure: str,
-        *,
         version: int | None = None,
         since: int | None = None,
-        needs_column: bool = False,
-    ) -> Any:
-        """Return the SQL of an expression or of tuples; anything else as it is.
+    ) -> str | None:
+        """Return the SQL of a condition for a read; None without one.
 
-        The table is described, as values are sent in the types of its columns.
+        For an expression, the table is described.
         """
-        library = type(where).__module__.partition(".")[0]
-        if library == "pandas" and type(where).__name__ == "Expression":
-            polars = re.sub(r"\bcol\(", "pl.col(", show_value(where))
-            raise ValueError(
-                f"where: pandas' expressions cannot be read; write {polars}"
-            )
-        if library != "polars" and not isinstance(where, list):
-            return where
-        if params is not None:
-            raise ValueError("params: only SQL has a ?; put values into the expression")
-        # Polars is slow to import
-        from rt_frames._frames import expressions
-
-        expression = expressions.as_expression(where)
+        if where is None:
+            return None
+        parsed = parse_where(where)
+        if isinstance(parsed, str):
+            return parsed
         schema = self.describe(name, version=version, since=since).schema
-        if schema is None:
-            raise ValueError(
-                "where: this service does not describe tables, which expressions need; "
-                "pass SQL text"
-            )
-        condition = expressions.parse(
-            expression, schema, cure, needs_column=needs_column
-        )
-        text = write_condition(condition)
-        if len(text.encode()) > MAX_BYTES:
-            raise ValueError(
-                f"where: the condition has {format_bytes(len(text.encode()))}, more than "
-                f"{format_bytes(MAX_BYTES)}; nothing was sent; send it in pieces, or "
-                "upsert by key"
-            )
-        return text
-
-    def check_moments(
-        self,
-        name: str,
-        where: str | None,
-        params: Sequence[object] | None,
-        *,
-        version: int | None = None,
-        since: int | None = None,
-    ) -> None:
-        """Raise ValueError if a datetime or time is finer than its column.
-
-        The engine would truncate it to the column's unit, and match other rows.
-        """
-        unit = finest_unit(params)
-        if where is None or unit == "s":
-            return
-        schema = self.describe(name, version=version, since=since).schema
-        for path, column, _ in iter_fields(schema or ()):
-            column_unit = getattr(column.type, "unit", unit)
-            is_finer = UNITS.index(unit) > UNITS.index(column_unit)
-            if is_finer and names_column(where, column.name):
-                raise ValueError(
-                    f"params: a value has the unit {unit}, finer than column {path!r} "
-                    f"({column.type}), and the engine would truncate it; round it to "
-                    f"{column_unit} first"
-                )
+        return write_where(parsed, schema, cure_by_scan(name, version))
 
     def count(
         self,
@@ -483,15 +430,11 @@ class Service:
         where: Any = None,
         version: int | None = None,
         *,
-        params: Sequence[object] | None = None,
         since: int | None = None,
         max_timeout: float = math.inf,
     ) -> int:
         """Count rows."""
-        cure = cure_by_scan(name)
-        where = self.as_sql(name, where, params, cure, version=version, since=since)
-        condition = bind_optional(where, params)
-        self.check_moments(name, where, params, version=version, since=since)
+        condition = self.condition(name, where, version, since)
         number: int = self._read(
             operations.COUNT,
             name,
@@ -502,6 +445,42 @@ class Service:
         )
         return number
 
+    def list_versions(
+        self, name: str, limit: int | None = None, *, since: int | None = None
+    ) -> list[Version]:
+        """List the newest versions of a table, newest first."""
+        self.check_name(name)
+        path = self.dialect.path(operations.HISTORY, name)
+        # other servers may list the oldest first
+        if limit is not None and "history" in self.can:
+            path += f"?limit={limit}"
+        purpose = Purpose(operations.HISTORY, name)
+        headers = fresh_headers(since)
+        versions: list[Version] = self._list(
+            Request(purpose, path, parse_versions, headers=headers)
+        )
+        versions.sort(key=attrgetter("version"), reverse=True)
+        return versions[:limit]
+
+    def version_at(self, name: str, moment: datetime.datetime) -> int:
+        """Return the number of the newest version at a time.
+
+        Raise TableNotFoundError if all versions are newer.
+        """
+        versions: list[Version] = []
+        # a time is seldom long ago
+        for limit in (_RECENT, None):
+            versions = self.list_versions(name, limit)
+            for version in versions:
+                if version.time <= moment:
+                    return version.version
+        text = f"table {name!r} has no version of {moment} or before"
+        if versions:
+            oldest = versions[-1]
+            text += f"; the oldest, {oldest.version}, is of {oldest.time}"
+        text += "; pass a later time"
+        raise errors.TableNotFoundError(text, table=name)
+
     def list_indices(self, name: str) -> list[str]:
         """List a table's indices. Empty if the service cannot list them."""
         indices: list[str] = []
@@ -510,7 +489,7 @@ class Service:
                 operations.INDICES, name, {"version": None}, parse_indices
             )
         except errors.ResponseError as error:
-            if error.status not in _NO_SUCH_OPERATION:
+            if not may_lack_operation(error):
                 raise
         return indices
 
@@ -535,130 +514,36 @@ class Service:
             content,
             parse,
             headers={} if is_pinned else fresh_headers(since),
-            is_pinned=is_pinned,
+            cures=_OF_A_VERSION if is_pinned else NO_CURES,
             **options,
         )
         return result.value
 
-    def add_columns(
-        self,
-        name: str,
-        columns: pa.Schema,
-        *,
-        before: Description | None = None,
-        exhausts_source: bool = False,
-    ) -> Result:
-        """Add columns of nulls. The result's value is the new version, if it is known.
-
-        Columns that somebody else adds meanwhile, with the same types, are a success.
-        """
-        if before is None:
-            before = self.describe(name)
-        try:
-            return self._add_columns(name, columns, before, exhausts_source)
-        except (errors.BadRequest, errors.ConflictError) as error:
-            missing = self._without_added(name, columns, before, error)
-            request_id = str(error.request_id)
-        if not len(missing):
-            return Result(None, request_id, 0)
-        return self.add_columns(name, missing, exhausts_source=exhausts_source)
-
-    def _without_added(
-        self,
-        name: str,
-        columns: pa.Schema,
-        before: Description,
-        error: errors.ResponseError,
-    ) -> pa.Schema:
-        """Return the columns that the table does not have now.
-
-        Raise ConflictError if one has another type and was not there ``before``, and
-        the ``error`` if it was, or if nobody added any.
-        """
-        schema = None
-        # must not mask the refusal
-        with contextlib.suppress(errors.RemoteError):
-            schema = self.describe(name).schema
-        stored = _stored_types(schema or pa.schema([]))
-        known = before.schema.names if before.schema else []
-        missing = []
-        for field in columns:
-            if field.name not in stored:
-                missing.append(field)
-                continue
-            theirs = stored[field.name]
-            if theirs == map_types(field.type, storage):
-                continue
-            if field.name in known:
-                raise error
-            raise errors.ConflictError(
-                f"table {name!r}: somebody else added column {field.name!r} meanwhile, "
-                f"as {theirs}, not {field.type}; nothing was changed; run the same call "
-                "again",
-                **vars(error),
-            ) from None
-        if len(missing) == len(columns):
-            raise error
-        return pa.schema(missing)
-
-    def _add_columns(
-        self,
-        name: str,
-        columns: pa.Schema,
-        before: Description,
-        exhausts_source: bool,
-    ) -> Result:
-        """After an unknown outcome, a table that has all the columns is a success."""
-        added = _stored_types(columns)
-        return self._change(
-            operations.ADD_COLUMNS,
-            name,
-            add_columns_body(columns),
-            parse_version,
-            _RUN_AGAIN,
-            content_type=ARROW_STREAM,
-            before=before,
-            is_done=lambda schema: added.items() <= _stored_types(schema).items(),
-            exhausts_source=exhausts_source,
-        )
-
-    def drop_columns(self, name: str, columns: Sequence[str]) -> Result:
-        """Drop columns. The result's value is the new version, if it is known.
-
-        After an unknown outcome, a table that has none of the columns is a success.
-        """
-        return self._change(
-            operations.DROP_COLUMNS,
-            name,
-            json_body({"columns": [*columns]}),
-            parse_version,
-            _RUN_AGAIN,
-            is_done=lambda schema: set(columns).isdisjoint(schema.names),
-        )
-
-    def delete(
-        self, name: str, where: Any, params: Sequence[Any] | None = None
-    ) -> tuple[int | None, int | None]:
+    def delete(self, name: str, where: Any) -> tuple[int | None, int | None]:
         """Delete rows. Return the new version and the number of rows, if reported."""
         advice = (
             "it is safe to repeat the delete, unless somebody added such rows meanwhile"
         )
         cure = "nothing was deleted; compare columns with values"
-        where = self.as_sql(name, where, params, cure, needs_column=True)
-        condition = bind_where(where, params)
-        self.check_moments(name, where, params)
+        condition = parse_where(where)
+        before = None
+        if not isinstance(condition, str):
+            before = self.describe(name)
+            condition = write_where(condition, before.schema, cure, needs_column=True)
         body = json_body({"predicate": condition})
-        result = self._change(operations.DELETE, name, body, parse_deleted, advice)
+        result = self.change(
+            operations.DELETE, name, body, parse_deleted, advice, before=before
+        )
         version, rows = result.value
-        number = "an unknown number of" if rows is None else f"{rows:,}"
-        log.info("deleted %s rows of table %s, %s", number, name, result.request_id)
+        number = "an unknown number of rows" if rows is None else count(rows, "row")
+        log.info("deleted %s of table %s, %s", number, name, result.request_id)
         return version, rows
 
     def restore(self, name: str, version: int) -> Result:
         """Make an old version the newest. The result's value is the new version."""
         body = json_body({"version": version})
         advice = f"it is safe to restore version {version} again"
-        result = self._change(
+        result = self.change(
             operations.RESTORE,
             name,
             body,
@@ -671,7 +556,28 @@ class Service:
         )
         return result
 
-    def _change(
+    def compact(self, name: str, *, purge: bool) -> Result:
+        """Merge the files of a table. The result's value is the new version."""
+        # a dialect without the operation is refused before a request
+        self.dialect.path(operations.COMPACT)
+        before = self.describe(name)
+        if "compact" not in self.can:
+            raise ValueError(
+                f"cannot compact {name!r}: this server has no such request, and LanceDB's "
+                "servers merge files by themselves; nothing was changed; do not call it here"
+            )
+        result = self.change(
+            operations.COMPACT,
+            name,
+            json_body({"purge": purge}),
+            parse_version,
+            "it is safe to compact it again",
+            before=before,
+        )
+        log.info("compacted table %s, %s", name, result.request_id)
+        return result
+
+    def change(
         self,
         operation: Operation,
         name: str,
@@ -692,14 +598,13 @@ class Service:
         schema, the change succeeded, with a version that may be another writer's;
         otherwise the error reports the version before and now, and the ``advice``.
         """
-        purpose = Purpose(operation, name, exhausts_source=exhausts_source)
-        request = self._request(
-            purpose,
-            parse,
-            body,
-            content_type=content_type,
-            is_pinned=needs_version is not None,
+        purpose = Purpose(
+            operation,
+            name,
+            exhausts_source=exhausts_source,
+            cures=NO_CURES if needs_version is None else _OF_A_VERSION,
         )
+        request = self._request(purpose, parse, body, content_type=content_type)
         if before is None:
             before = self.describe(name)
         request = dataclasses.replace(request, since=self.begin_version(name, before))
@@ -731,18 +636,18 @@ class Service:
         """
         if not isinstance(error, errors.ResponseError):
             return
-        if error.status not in _NO_SUCH_OPERATION:
+        if not may_lack_operation(error):
             return
-        if error.status == 404:
+        if isinstance(error, errors.TableNotFoundError):
             try:
                 self.describe(name, version=version)
             except errors.RemoteError:
                 # the first response tells more
                 return
-        # columns may have been added before an upsert
-        unchanged = "no row was stored"
-        if operation != operations.UPSERT:
-            unchanged = "nothing was changed"
+        # columns may have been added before rows are sent
+        unchanged = "nothing was changed"
+        if operation.effect == "rows":
+            unchanged = "no row was stored"
         message = error.message or "without a message"
         raise ValueError(
             f"this server cannot {operation.ability}: {error.status}, {message}; "
@@ -768,11 +673,6 @@ class Service:
         log.info("dropped table %s, %.0f ms, %s", name, milliseconds, result.request_id)
 
 
-def cure_by_scan(name: str) -> str:
-    """Return what to do instead of a part of an expression that cannot be sent."""
-    return f'nothing was read; use rt.table("{name}").scan().filter(…)'
-
-
 def fresh_headers(version: int | None = None) -> dict[str, str]:
     """Return headers with which LanceDB's servers bypass their cache.
 
@@ -783,21 +683,6 @@ def fresh_headers(version: int | None = None) -> dict[str, str]:
     if version is not None:
         headers["x-lancedb-min-version"] = str(version)
     return headers
-
-
-def _lacks_endpoint(failure: Failure) -> bool:
-    """Return whether the server does not know the path or the method.
-
-    A 404 about a table is a TableNotFoundError.
-    """
-    status = failure.facts.get("status")
-    is_other_404 = status == 404 and failure.error is errors.ResponseError
-    return is_other_404 or status in (405, 406, 501)
-
-
-def _stored_types(schema: pa.Schema) -> dict[str, pa.DataType]:
-    """Return types by column; some services do not describe extension types."""
-    return {field.name: map_types(field.type, storage) for field in schema}
 
 
 def _unpickle(
@@ -816,7 +701,7 @@ def _unpickle(
     problem = ""
     if not key:
         key = Key("none")
-        problem = _explain_unusable(
+        problem = explain_unusable(
             url,
             "keys are not pickled, and RT_FRAMES_API_KEY is not set in this process; "
             "set it here",
@@ -825,7 +710,7 @@ def _unpickle(
         service = Service(url, key, options, dialect, allow_insecure=True)
     except ValueError as error:
         # a missing CA bundle, or an invalid key
-        problem = problem or _explain_unusable(
+        problem = problem or explain_unusable(
             url, f"in this process, {error}; correct this here"
         )
         unverified = dataclasses.replace(options, verify=False)
@@ -833,10 +718,3 @@ def _unpickle(
     service._proof = (salt, fingerprint)  # noqa: SLF001  # same module
     service._unpickle_error = problem  # noqa: SLF001  # same module
     return service
-
-
-def _explain_unusable(url: str, problem: str) -> str:
-    return (
-        f"the unpickled client of {url} cannot be used: {problem}, for example on every "
-        "Dask worker"
-    )

@@ -4,7 +4,8 @@
 in one request, or in parts if they are larger than one part or of unknown size, and the
 service supports it. The workers of a Dask cluster send their own partitions. An upsert
 is always one request; it is stopped before its end if it is too large or has two rows
-with the same key.
+with the same key. So is a replacement of the rows that match a condition, which each of
+the new rows must match.
 """
 
 from __future__ import annotations
@@ -37,13 +38,27 @@ from rt_frames._protocol.calls import (
     Request,
     Result,
     upsert_query,
+    with_where,
 )
-from rt_frames._protocol.operations import APPEND, CREATE, REPLACE, UPSERT
+from rt_frames._protocol.conditions import to_sql
+from rt_frames._protocol.operations import (
+    APPEND,
+    CREATE,
+    REPLACE,
+    REPLACE_WHERE,
+    UPSERT,
+)
 from rt_frames._protocol.responses import Description, parse_written
 from rt_frames._schema.compare import new_columns
 from rt_frames._service.cluster import ClusterStream, find_cluster
+from rt_frames._service.columns import add_columns
 from rt_frames._service.interrupts import noting_interrupts
-from rt_frames._service.outcome import explain_append, explain_upsert, make_error
+from rt_frames._service.outcome import (
+    explain_append,
+    explain_replace_where,
+    explain_upsert,
+    make_error,
+)
 from rt_frames._service.parts import name_blocked, send_in_parts
 from rt_frames._service.service import Service
 from rt_frames._text import count, format_bytes, list_names
@@ -78,6 +93,7 @@ class WriteResult:
     request_id: str | None = None
     updated: int | None = None
     inserted: int | None = None
+    deleted: int | None = None
 
 
 @dataclass(frozen=True)
@@ -91,17 +107,21 @@ class WriteOptions:
 
     @property
     def adds_rows(self) -> bool:
-        """Whether rows are added to a table that exists."""
-        return self.if_exists in ("append", "upsert")
+        """Whether a table that exists keeps its columns, and some of its rows."""
+        return self.if_exists in ("append", "upsert") or self.opening.where is not None
 
     def check(self, dialect: Dialect) -> None:
         """Raise ValueError for options that cannot be used."""
         dialect.check_if_exists(self.if_exists)
         check_compression(self.compression)
+        if self.opening.where is not None and self.if_exists != "replace":
+            raise ValueError(
+                'where: only if_exists="replace" has a condition; leave it out'
+            )
         if self.opening.add_columns and not self.adds_rows:
             raise ValueError(
-                'add_columns: only if_exists="append" and "upsert" add columns to a '
-                "table; leave it out"
+                'add_columns: only if_exists="append" and "upsert", and "replace" with '
+                "where, add columns to a table; leave it out"
             )
         if self.if_exists != "upsert":
             if self.opening.keys:
@@ -121,6 +141,11 @@ def write(service: Service, name: str, data: Any, options: WriteOptions) -> Writ
             "on: only an embedded service is known to support several keys; combine "
             "them into one key column, for example by joining their texts"
         )
+    if options.opening.where is not None and "replace-where" not in service.can:
+        raise ValueError(
+            f"where: this server cannot {REPLACE_WHERE.ability}; nothing was sent; "
+            "upsert by key, or delete and append, which are two commits"
+        )
     return _write(service, name, data, options, table)
 
 
@@ -131,11 +156,11 @@ def _write(
     options: WriteOptions,
     table: Description | None,
 ) -> WriteResult:
-    """Store a frame, as additional rows if ``table`` is not None."""
+    """Store a frame, among the rows of a ``table`` if it is not None."""
     opening = dataclasses.replace(options.opening, table=table and table.schema)
     cluster = None
-    # here the keys of all partitions are checked together
-    if not opening.keys:
+    # an upsert, and a replacement of some rows, are one request
+    if not opening.keys and opening.where is None:
         cluster = find_cluster(service, data, opening, options.compression)
     frame = data if cluster is None else cluster.first()
     source = open_source(frame, opening)
@@ -149,6 +174,8 @@ def _write(
     )
     reads_again = False
     try:
+        if purpose.operation == REPLACE_WHERE:
+            source = _with_where(source)
         with noting_interrupts(purpose, service.find_answer) as noted:
             if table is not None:
                 return _add_rows(service, noted, source, options, cluster, table)
@@ -168,11 +195,19 @@ def _write(
 
 
 def _operation(options: WriteOptions, table: Description | None) -> Operation:
-    if options.if_exists == "replace":
+    if options.if_exists == "replace" and options.opening.where is None:
         return REPLACE
     if table is None:
         return CREATE
-    return UPSERT if options.if_exists == "upsert" else APPEND
+    return {"upsert": UPSERT, "replace": REPLACE_WHERE}.get(options.if_exists, APPEND)
+
+
+def _with_where(source: Source) -> Source:
+    """Return a source whose stream says which rows it replaces."""
+    if source.where is None:
+        return source
+    schema = with_where(source.schema, to_sql(source.where))
+    return dataclasses.replace(source, schema=schema)
 
 
 def _find_table(service: Service, name: str) -> Description | None:
@@ -219,7 +254,8 @@ def _add_rows(
     unknown = [field for field in source.schema if field.name not in existing]
     added = new_columns(unknown, existing)
     if len(added):
-        result = service.add_columns(
+        result = add_columns(
+            service,
             name,
             added,
             before=table,
@@ -240,6 +276,13 @@ def _add_rows(
                 "rows"
             )
         raise
+
+
+_EXPLAIN = {
+    APPEND: explain_append,
+    UPSERT: explain_upsert,
+    REPLACE_WHERE: explain_replace_where,
+}
 
 
 def _skip(service: Service, purpose: Purpose) -> WriteResult:
@@ -339,17 +382,21 @@ def _send(
     )
     explain = None
     if table is not None:
-        by_operation = explain_upsert if is_upsert else explain_append
+        by_operation = _EXPLAIN[request.operation]
         explain = functools.partial(by_operation, service, str(name), table)
     if is_upsert:
         return _send_upsert(service, whole, options.opening.keys, explain)
-    return service.send(whole, explain)
+    return _send_whole(service, whole, explain)
 
 
 def _goes_in_one(service: Service, source: Source) -> bool:
     """Return whether the rows fit into one request, or may not be split."""
     part_bytes = service.dialect.part_bytes
     if not service.splits_writes or part_bytes is None:
+        return True
+    # a table that is made in parts is there before its rows, which another call would
+    # not replace
+    if source.where is not None:
         return True
     return source.nbytes is not None and source.nbytes <= part_bytes
 
@@ -367,10 +414,21 @@ def _send_upsert(
         body = _Limited(request.body, str(request.purpose.table))
         body.check(request.length)
         upsert = dataclasses.replace(upsert, body=body)
+    return _send_whole(service, upsert, explain)
+
+
+def _send_whole(
+    service: Service,
+    request: Request,
+    explain: Callable[[Failure], Explanation] | None,
+) -> Result:
+    """Send a write in one request. Raise ValueError if the server cannot do it."""
     try:
-        return service.send(upsert, explain)
+        return service.send(request, explain)
     except errors.ResponseError as error:
-        service.raise_if_unsupported(UPSERT, str(request.purpose.table), error)
+        operation = request.operation
+        if operation in (UPSERT, REPLACE_WHERE):
+            service.raise_if_unsupported(operation, str(request.purpose.table), error)
         raise
 
 
@@ -402,7 +460,11 @@ class _Limited:
                 del buffers
 
 
-_DONE = {APPEND: "appended to", UPSERT: "upserted into"}
+_DONE = {
+    APPEND: "appended to",
+    UPSERT: "upserted into",
+    REPLACE_WHERE: "replaced rows of",
+}
 
 
 def _finish(
@@ -413,8 +475,14 @@ def _finish(
     seconds: float,
 ) -> WriteResult:
     """Log a successful write, and return its result."""
-    version, updated, inserted = result.value
+    version, updated, inserted, deleted = result.value
     operation = purpose.operation
+    is_new = operation not in _DONE
+    # a merge reports it, too
+    if source.where is None:
+        deleted = None
+    elif is_new:
+        deleted = 0
     facts = [
         count(stream.rows, "row"),
         count(len(source.schema), "column"),
@@ -427,6 +495,8 @@ def _finish(
                 "table %s has several rows with the same key; all of them were updated",
                 purpose.table,
             )
+    if deleted is not None:
+        facts.append(f"{deleted:,} deleted")
     log.info(
         "%s table %s, %s, %.0f ms, %s",
         _DONE.get(operation, f"{operation.name}d"),
@@ -435,7 +505,6 @@ def _finish(
         1000 * seconds,
         result.request_id,
     )
-    is_new = operation not in _DONE
     return WriteResult(
         _schema=source.schema if is_new else None,
         rows=stream.rows,
@@ -445,6 +514,7 @@ def _finish(
         request_id=result.request_id,
         updated=updated,
         inserted=inserted,
+        deleted=deleted,
     )
 
 

@@ -1,4 +1,4 @@
-"""The CLI, ``rt-frames``: look at tables, drop them, and serve a folder.
+"""The CLI, ``rt-frames``: look at, restore and drop tables, and serve a folder.
 
 `main` has the group and ``serve``; `tables` and `demo` have the other commands, and
 `moved` those that were here once. Layering (tests/test_house.py): imports `_connect`,

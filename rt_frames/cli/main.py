@@ -23,7 +23,7 @@ from rt_frames._version import __version__
 from rt_frames.cli import moved
 from rt_frames.cli.command import VERBOSITY, Command, is_quiet
 from rt_frames.cli.demo import demo
-from rt_frames.cli.tables import drop, show, tables
+from rt_frames.cli.tables import compact, drop, history, restore, show, tables
 
 if TYPE_CHECKING:
     from rt_frames.local import LocalService
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 )
 @click.version_option(__version__, prog_name="rt-frames")
 def main(**_verbosity: object) -> None:
-    """Look at remote tables, drop them, and serve a folder of tables."""
+    """Look at remote tables, restore or drop them, and serve a folder of tables."""
 
 
 main.command_class = Command
 main.params += VERBOSITY
-for command in (tables, show, drop, demo, *moved.COMMANDS):
+for command in (tables, show, history, restore, compact, drop, demo, *moved.COMMANDS):
     main.add_command(command)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
+from click.shell_completion import CompletionItem
 
 from rt_frames import errors
 from rt_frames._extras import require_local
 from rt_frames._names import DialectName, check_table_name
+from rt_frames._text import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,24 +101,44 @@ def connect(url: str | None, key_file: Path | None, **options: Any) -> Client:
     return client
 
 
+def _connect_briefly(ctx: click.Context) -> Client:
+    """Connect for shell completion, which must not take long."""
+    params = ctx.params
+    return connect(
+        params["url"],
+        params["key_file"],
+        allow_insecure=params["allow_insecure"],
+        dialect=params["dialect"],
+        timeout=2,
+        retries=0,
+    )
+
+
 def _complete_table(
     ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[str]:
-    params = ctx.params
     try:
-        client = connect(
-            params["url"],
-            params["key_file"],
-            allow_insecure=params["allow_insecure"],
-            dialect=params["dialect"],
-            timeout=2,
-            retries=0,
-        )
-        names = client.list_tables()
+        names = _connect_briefly(ctx).list_tables()
     except Exception:  # noqa: BLE001  # shell completion cannot show errors
         return []
     printable = filter(str.isprintable, names)
     return [name for name in printable if name.startswith(incomplete)]
+
+
+def _complete_version(
+    ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    items = []
+    # shell completion cannot show errors
+    with contextlib.suppress(Exception):
+        for version in _connect_briefly(ctx).table(ctx.params["name"]).history():
+            number = str(version.version)
+            if number.startswith(incomplete):
+                note = f"{version.time:%Y-%m-%d %H:%M:%S} UTC"
+                if version.operation is not None:
+                    note += f", {make_printable(version.operation)}"
+                items.append(CompletionItem(number, help=note))
+    return items
 
 
 def _check_name(_ctx: click.Context, _param: click.Parameter, name: str) -> str:
@@ -128,4 +151,7 @@ def _check_name(_ctx: click.Context, _param: click.Parameter, name: str) -> str:
 
 table_argument = click.argument(
     "name", callback=_check_name, shell_complete=_complete_table
+)
+version_argument = click.argument(
+    "version", type=click.IntRange(1), shell_complete=_complete_version
 )

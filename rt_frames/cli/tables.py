@@ -1,4 +1,4 @@
-"""The commands on tables: list, show and drop them."""
+"""The commands on tables: list, show, restore, compact and drop them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ import click
 from rt_frames._display import Listing, as_text
 from rt_frames._text import count, make_printable, shorten, show_value
 from rt_frames.cli.command import Command, is_quiet, printable_lines
-from rt_frames.cli.options import connect, json_option, service_options, table_argument
+from rt_frames.cli.options import (
+    connect,
+    json_option,
+    service_options,
+    table_argument,
+    version_argument,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,8 +62,12 @@ def show(
     """
     if rows and as_json:
         raise click.UsageError("--rows and --json cannot be combined; leave one out")
-    table = connect(**service).table(name, version=version)
-    schema = table.schema
+    from rt_frames._client import service_of
+
+    client = connect(**service)
+    # all of it is of one version, if the service reports any
+    schema, known = service_of(client).describe(name, version=version)
+    table = client.table(name, version=known)
     if schema is None:
         raise ValueError(
             f"{table.client} cannot describe table {name!r} in this dialect; if the "
@@ -76,7 +86,7 @@ def show(
                 for field in schema
             ],
             "rows": all_rows,
-            "version": table.version,
+            "version": known,
         }
         click.echo(json.dumps(facts))
         return
@@ -91,6 +101,71 @@ def show(
     click.echo(as_text(Listing(title, ("column", "type", "nullable"), columns)))
     if rows and all_rows:
         click.echo(f"\n{_draw(table.to_arrow(limit=rows))}")
+
+
+@click.command(cls=Command, epilog="Example: rt-frames history sales --url ./tables")
+@table_argument
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    default=100,
+    show_default=True,
+    help="The maximum number of versions.",
+)
+@service_options
+@json_option
+def history(name: str, limit: int, as_json: bool, **service: Any) -> None:
+    """List the versions of table NAME, newest first, in UTC."""
+    versions = connect(**service).table(name).history(limit)
+    if as_json:
+        facts = [
+            {**version._asdict(), "time": version.time.isoformat()}
+            for version in versions
+        ]
+        click.echo(json.dumps(facts))
+        return
+    click.echo(repr(versions))
+
+
+@click.command(
+    cls=Command, epilog="Example: rt-frames restore sales 1 --yes --url ./tables"
+)
+@table_argument
+@version_argument
+@click.option("--yes", is_flag=True, help="Confirm; later versions are kept.")
+@service_options
+def restore(name: str, version: int, yes: bool, **service: Any) -> None:
+    """Make VERSION of table NAME the newest, with its rows and columns."""
+    if not yes:
+        raise click.UsageError(
+            f"this would make version {version} of table {name!r} the newest; nothing "
+            "was changed; pass --yes to confirm"
+        )
+    table = connect(**service).table(name, version=version).restore()
+    if not is_quiet():
+        click.echo(
+            f"restored version {version} of {name} as version {table.version}, "
+            f"at {table.client}"
+        )
+
+
+@click.command(cls=Command, epilog="Example: rt-frames compact sales --url ./tables")
+@table_argument
+@click.option(
+    "--purge",
+    is_flag=True,
+    help="Also remove what was deleted from the disk, and all older versions, for good.",
+)
+@service_options
+def compact(name: str, purge: bool, **service: Any) -> None:
+    """Merge the small files of table NAME.
+
+    Needs a folder or an embedded service.
+    """
+    table = connect(**service).table(name).compact(purge=purge)
+    if not is_quiet():
+        click.echo(f"compacted {name}, at {table.client}")
 
 
 @click.command(cls=Command, epilog="Example: rt-frames drop sales --yes --url ./tables")

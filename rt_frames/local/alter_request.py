@@ -25,8 +25,6 @@ _FIELDS = {
     "nullable": "nullable",
 }
 
-_REWRITE = "to cast and replace all rows, use alter_table(…, rewrite=True)"
-
 # path → field; the empty path is the whole table
 Fields = dict[str, pa.Field]
 
@@ -214,7 +212,9 @@ def _check_casts(changes: list[Change], fields: Fields) -> None:
             refused.append(f"{column}: {reason}")
     if refused:
         raise HTTPError(
-            400, f"{list_some(refused, 2)}; nothing was changed; {_REWRITE}"
+            400,
+            f"{list_some(refused, 2)}; nothing was changed; cast all its rows and replace "
+            "the table",
         )
 
 

@@ -109,3 +109,9 @@ def _check_start(start: bytes) -> None:
             "the body is not an Arrow IPC stream, but empty, truncated or another format such as "
             "CSV; write it with pyarrow.ipc.new_stream",
         )
+
+
+def count_bytes(batch: pa.RecordBatch) -> int:
+    """Return the bytes of a batch in a stream, without the values of dictionaries."""
+    nothing = pa.ipc.get_record_batch_size(batch.slice(0, 0))
+    return int(pa.ipc.get_record_batch_size(batch) - nothing)

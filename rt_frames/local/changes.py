@@ -20,10 +20,10 @@ from lance import LanceOperation
 from rt_frames._names import duplicates
 from rt_frames._schema.data_type import iter_fields
 from rt_frames._text import list_names
-from rt_frames.local import commits, engine
+from rt_frames.local import commits, compaction, engine
 from rt_frames.local.alter_request import Change, describe, parse_alterations
+from rt_frames.local.filters import check_filter
 from rt_frames.local.http_error import HTTPError
-from rt_frames.local.query import check_filter
 from rt_frames.local.validate import MAX_COLUMNS, MAX_FIELDS
 
 _VALUE_ERROR = "LanceError(Arrow)"
@@ -40,17 +40,25 @@ def delete(folder: Path, staged: Path, request: dict[str, Any]) -> dict[str, int
             'the filter is missing; nothing was changed; send {"predicate": "n > 1"}, or drop '
             "the table",
         )
+    compaction.merge_small(folder)
     table = lance.dataset(str(folder))
     with engine.as_http_errors():
-        draft = commits.draft(folder, table, staged)
-        with engine.as_http_errors(invalid="filter"):
-            deleted = draft.delete(condition)["num_deleted_rows"]
-        operation = commits.last_operation(draft)
+        operation, deleted = draft_deletion(folder, table, staged, condition)
         # it may hold personal data, which would stay in the log
         operation.predicate = ""
-        numbers = {"num_deleted_rows": int(deleted)}
+        numbers = {"num_deleted_rows": deleted}
         version = commits.commit(folder, table, operation, numbers=numbers)
     return {"version": version, **numbers}
+
+
+def draft_deletion(
+    folder: Path, table: Any, staged: Path, condition: str
+) -> tuple[Any, int]:
+    """Delete rows in a draft; return the operation and the number of rows."""
+    draft = commits.draft(folder, table, staged)
+    with engine.as_http_errors(invalid="filter"):
+        deleted = draft.delete(condition)["num_deleted_rows"]
+    return commits.last_operation(draft), int(deleted)
 
 
 def alter(folder: Path, staged: Path, request: dict[str, Any]) -> int:
@@ -207,9 +215,7 @@ def _add_nulls(table: Any, draft: Any, dropped: list[str]) -> list[Any] | None:
     kept = [
         field for field in table.lance_schema.fields() if field.name() not in dropped
     ]
-    ids = set()
-    for field in kept:
-        ids |= _field_ids(field)
+    ids = commits.field_ids(kept)
     fragments = [fragment.metadata for fragment in table.get_fragments()]
     has_added = False
     for fragment in fragments:
@@ -232,13 +238,6 @@ def _write_nulls(table: Any, name: str, rows: int) -> list[Any]:
         nulls, table, mode="append", max_rows_per_file=rows
     )
     return list(fragment.files)
-
-
-def _field_ids(field: Any) -> set[int]:
-    ids = {field.id()}
-    for child in field.children():
-        ids |= _field_ids(child)
-    return ids
 
 
 def restore(folder: Path, _staged: Path, version: int) -> dict[str, int]:

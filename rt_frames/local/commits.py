@@ -9,12 +9,16 @@ written and checked first, where no reader sees it:
 
 - New rows go to staging, and are moved into the table's folder.
 - An upsert has Lance write its files without a commit.
+- A replacement of the rows that match a condition is both: new rows, and a draft in
+  which those rows are deleted.
+- A compaction has Lance write its files, too.
 - Any other change is made in a draft, a copy of the table in staging.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -70,6 +74,7 @@ def commit(
         How often Lance may put the operation behind versions committed meanwhile.
     """
     files = _list_new_files(table, operation)
+    staged = [*staged]
     transaction = Transaction(
         # a table without rows is false
         read_version=0 if table is None else table.version,
@@ -88,6 +93,10 @@ def commit(
         raise
     except BaseException:
         # Lance's panics are BaseExceptions
+        for path in staged:
+            # for another attempt
+            with contextlib.suppress(OSError):
+                (folder / "data" / path.name).rename(path)
         for file in files:
             with contextlib.suppress(OSError):
                 (folder / file.name).unlink()
@@ -148,6 +157,9 @@ def _find_fragments(operation: Any) -> tuple[Iterable[Any], Iterable[Any]]:
             return [], operation.updated_fragments
         case LanceOperation.Merge():
             return [], operation.fragments
+        case LanceOperation.Rewrite():
+            groups = [group.new_fragments for group in operation.groups]
+            return itertools.chain.from_iterable(groups), []
         case LanceOperation.Project() | LanceOperation.Restore():
             return [], []
     raise NotImplementedError(type(operation).__name__)
@@ -223,16 +235,23 @@ def create(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -
 
 def append(folder: Path, staged: Path, fragments_json: Iterable[str]) -> int:
     """Append staged rows to their table in one commit; return the new version."""
-    table = lance.dataset(str(folder))
+    table, fragments = open_staged(folder, staged, fragments_json)
+    operation = LanceOperation.Append(fragments)
+    return commit(folder, table, operation, staged=data_files(staged, fragments))
+
+
+def open_staged(
+    folder: Path, staged: Path, fragments_json: Iterable[str]
+) -> tuple[Any, list[Any]]:
+    """Open a table, and the fragments of staged rows, which fit its columns."""
+    table: Any = lance.dataset(str(folder))
     if _identity(table) != _identity(lance.dataset(str(staged))):
         raise engine.Conflict(
             409,
             "the table's columns were changed while its rows were sent; nothing was stored; try "
             "again",
         )
-    fragments = [lance.FragmentMetadata.from_json(text) for text in fragments_json]
-    operation = LanceOperation.Append(fragments)
-    return commit(folder, table, operation, staged=_data_files(staged, fragments))
+    return table, [lance.FragmentMetadata.from_json(text) for text in fragments_json]
 
 
 def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
@@ -289,12 +308,22 @@ def _overwrite(folder: Path, tables: list[Path], **options: Any) -> int:
             )
         added = [fragment.metadata for fragment in table.get_fragments()]
         fragments += added
-        files += _data_files(path, added)
+        files += data_files(path, added)
     operation = LanceOperation.Overwrite(new[0].lance_schema, fragments)
     return commit(folder, old, operation, staged=files, **options)
 
 
-def _data_files(folder: Path, fragments: list[Any]) -> list[Path]:
+def field_ids(fields: list[Any]) -> set[int]:
+    """Return the ids of fields and of all inside them."""
+    ids = set()
+    for field in fields:
+        ids.add(field.id())
+        ids |= field_ids(field.children())
+    return ids
+
+
+def data_files(folder: Path, fragments: list[Any]) -> list[Path]:
+    """Return the data files of fragments that were written into a folder."""
     files = []
     for fragment in fragments:
         files += [folder / "data" / file.path for file in fragment.files]

@@ -27,6 +27,7 @@ import lance.fragment
 import pyarrow as pa
 import pyarrow.types as is_
 
+from rt_frames._names import RESERVED
 from rt_frames._schema.data_type import contains, show_type
 from rt_frames._text import list_names, one_line
 from rt_frames._threads import prefetch
@@ -38,6 +39,10 @@ PAGE_BYTES = 2 * 2**20
 MAX_PREFETCHED_BYTES = 2**26
 # overwrites that are kept before the next one
 MAX_OVERWRITES = 9
+# versions that go before one write
+MAX_FORGOTTEN = 300
+# versions replaced less long ago are kept: a repeated call looks for itself in them
+YOUNG = datetime.timedelta(minutes=10)
 # an unreferenced file younger than this may belong to a write in progress
 IN_USE = datetime.timedelta(hours=1)
 # folders of tables, which others may not read
@@ -81,7 +86,34 @@ _STATEMENT = re.compile(
     r"\((sql parser error: .*?|Unterminated .*?)(?: at Line: \d+, Column: \d+)?\)",
     re.DOTALL,
 )
-_COLUMN_QUOTE = 'olumn "'
+# what it says of common slips in a filter, our reason, and the cure
+_SLIPS = (
+    (
+        r"Received literal Utf8\((\".*?\")\) and could not convert .* type 'Date",
+        r"\1 is text, and the column has dates",
+        "write date '2024-01-05', or pass an expression",
+    ),
+    (
+        r"Received literal Utf8\((\".*?\")\) and could not convert .* type 'Timestamp",
+        r"\1 is text, and the column has moments",
+        "write timestamp '2024-01-05 00:00:00', or pass an expression",
+    ),
+    (
+        r"Received literal (\w+)\((.*?)\) and could not convert .* type '(.*?)', /",
+        r"\2 is \1, and the column is \3",
+        "write a value of that type, or pass an expression",
+    ),
+    (
+        r"sql parser error: Expected: \), found: (?!EOF)(.*?)\), /",
+        r"the condition is complete before \1",
+        "leave the rest out, or write a column name of several words as `x y`",
+    ),
+    (
+        rf"(No field named .*? Valid fields are .*?)(?:, (?:{'|'.join(RESERVED)}))+\.",
+        r"\1",
+        "correct it",
+    ),
+)
 
 
 class Conflict(HTTPError):
@@ -123,7 +155,7 @@ def _is_small(batch: pa.RecordBatch) -> bool:
 
 def advise_on_codes(schema: pa.Schema) -> str:
     """Return the cure for dictionaries that outgrow their codes, or ""."""
-    narrow = _narrow_dictionaries(schema)
+    narrow = narrow_dictionaries(schema)
     if not narrow:
         return ""
     return f"if dictionaries outgrow the codes of columns {list_names(narrow)}, send codes of int32"
@@ -236,34 +268,37 @@ def check_fits(schema: pa.Schema, table: pa.Schema) -> None:
 
 
 def forget_versions(
-    folder: Path, keep: datetime.timedelta, spared: int | None = None
-) -> None:
+    folder: Path,
+    keep: datetime.timedelta,
+    spared: int | None = None,
+    *,
+    finds_lost: bool = True,
+) -> bool:
     """Remove versions replaced longer than ``keep`` ago or before the ninth overwrite.
 
-    Overwrites are counted from the newest. Unreferenced files are removed, too. Lance
-    reads every manifest for a clean-up, so expired versions wait until they are a tenth
-    of all.
+    Overwrites are counted from the newest. Lance reads every manifest for a clean-up,
+    so expired versions wait until they are a tenth of all, and some hundred go at once.
+    With ``finds_lost``, files that killed processes left are removed, too, for which
+    Lance reads all manifests twice. Return whether there was something to remove.
     """
     # a clean-up that fails is repeated before the next write
     with contextlib.suppress(Exception):
         versions = _list_versions(folder)
         table: Any = lance.dataset(str(folder))
-        expired = _count_expired(folder, versions, keep)
+        expired = _count_replaced(folder, versions, max(keep, YOUNG))
+        if expired < len(versions) // 10:
+            expired = 0
         overwritten = _count_overwritten(table, versions)
-        outdated = versions[: max(expired, overwritten)]
+        if overwritten > expired:
+            overwritten = min(overwritten, _count_replaced(folder, versions, YOUNG))
+        outdated = versions[: max(expired, overwritten)][:MAX_FORGOTTEN]
         if spared in outdated:
             outdated.remove(spared)
-        if outdated:
-            options = {"versions": outdated, "error_if_tagged_old_versions": False}
-            report = table.explain_cleanup_old_versions(
-                delete_unverified=True, include_files=True, **options
-            )
-            # Lance follows links, and would remove the files of others
-            if _leads_outside(folder, report.candidate_files):
-                return
-            table.cleanup_old_versions(**options)
-            unused_since = time.time() - max(keep, IN_USE).total_seconds()
-            _remove_unreferenced(folder, report.candidate_files, unused_since)
+        # Lance follows links, and would remove the files of others
+        if outdated and not has_link(folder):
+            _remove_versions(folder, table, outdated, keep, finds_lost)
+            return True
+    return False
 
 
 def written_at(folder: Path, version: int) -> float:
@@ -279,14 +314,36 @@ def read_properties(table: Any, version: int) -> dict[str, str]:
     return {}
 
 
-def _count_expired(folder: Path, versions: list[int], keep: datetime.timedelta) -> int:
-    """Count the versions replaced longer than ``keep`` ago; 0 if they are few."""
+def purge_versions(folder: Path) -> None:
+    """Remove all versions but the newest, and files that killed processes left."""
+    versions = _list_versions(folder)
+    _remove_versions(folder, lance.dataset(str(folder)), versions[:-1], IN_USE)
+
+
+def _remove_versions(
+    folder: Path,
+    table: Any,
+    versions: list[int],
+    keep: datetime.timedelta,
+    finds_lost: bool = True,
+) -> None:
+    options = {"versions": versions, "error_if_tagged_old_versions": False}
+    lost = []
+    if finds_lost:
+        lost = table.explain_cleanup_old_versions(
+            delete_unverified=True, include_files=True, **options
+        ).candidate_files
+    table.cleanup_old_versions(**options)
+    unused_since = time.time() - max(keep, IN_USE).total_seconds()
+    _remove_unreferenced(folder, lost, unused_since)
+
+
+def _count_replaced(folder: Path, versions: list[int], age: datetime.timedelta) -> int:
+    """Count the versions that were replaced longer ago than this."""
     # a version was replaced when the next one was written
-    limit = time.time() - keep.total_seconds()
-    expired = bisect.bisect_right(
-        versions[1:], limit, key=functools.partial(written_at, folder)
-    )
-    return expired if expired >= len(versions) // 10 else 0
+    limit = time.time() - age.total_seconds()
+    written = functools.partial(written_at, folder)
+    return bisect.bisect_right(versions[1:], limit, key=written)
 
 
 def _count_overwritten(table: Any, versions: list[int]) -> int:
@@ -312,12 +369,12 @@ def _is_overwrite(table: Any, version: int) -> bool:
     return False
 
 
-def _leads_outside(folder: Path, files: list[Any]) -> bool:
-    """Return whether a file is behind a link that leads out of the table's folder."""
-    root = folder.resolve()
-    return not all(
-        _locate(folder, file).resolve().is_relative_to(root) for file in files
-    )
+def has_link(folder: Path) -> bool:
+    """Return whether something in a table's folder is a link."""
+    for place, folders, files in os.walk(folder):
+        if any((Path(place) / name).is_symlink() for name in (*folders, *files)):
+            return True
+    return False
 
 
 def _locate(folder: Path, file: Any) -> Path:
@@ -340,7 +397,7 @@ def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
     if rows and columns != []:
         dataset.take([0, rows - 1], columns=columns)
         # Lance joins dictionaries per page, and any may then outgrow its codes
-        narrow = _narrow_dictionaries(dataset.schema)
+        narrow = narrow_dictionaries(dataset.schema)
         if columns is not None:
             narrow = [name for name in narrow if name in columns]
         if narrow:
@@ -349,7 +406,7 @@ def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
     return int(dataset.version)
 
 
-def _narrow_dictionaries(schema: pa.Schema) -> list[str]:
+def narrow_dictionaries(schema: pa.Schema) -> list[str]:
     """List columns with a dictionary, at any depth, whose codes have under 32 bits."""
     return [field.name for field in schema if contains(field.type, _has_narrow_codes)]
 
@@ -389,7 +446,7 @@ def as_http_errors(
         reason, known_cure = _read_reason(text)
         if invalid and any(words in text for words in _INPUT_ERRORS):
             subject = f"invalid {invalid}"
-            known_cure = "correct it"
+            reason, known_cure = _find_slip(text) or (reason, "correct it")
         message = f"{subject or 'the engine failed'}: {reason}"
         for addition in (state, cure or known_cure):
             if addition:
@@ -409,6 +466,15 @@ def _read_reason(text: str) -> tuple[str, str]:
     reason = _STATEMENT.sub(r"\1", reason)
     cure = "choose a type that holds every value" if _CAST_ERROR in text else ""
     return one_line(reason, 300).rstrip(" ,:."), cure
+
+
+def _find_slip(text: str) -> tuple[str, str] | None:
+    """Return the reason and cure of a common slip in a filter, or None."""
+    for pattern, reason, cure in _SLIPS:
+        found = re.search(pattern, text, re.DOTALL)
+        if found:
+            return one_line(found.expand(reason), 300), cure
+    return None
 
 
 def is_conflict(error: BaseException) -> bool:

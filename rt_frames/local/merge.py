@@ -25,7 +25,7 @@ from rt_frames._schema.keys import (
     show_key,
 )
 from rt_frames._text import format_bytes, list_names
-from rt_frames.local import commits, engine
+from rt_frames.local import commits, compaction, engine
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.validate import alignment
 
@@ -174,6 +174,7 @@ def _check_unique(
 
 def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
     """Merge staged rows into a table; return the new version and the counts."""
+    compaction.merge_small(folder)
     table: Any = lance.dataset(str(folder))
     with pa.memory_map(str(staged / "rows")) as file:
         schema = pa.ipc.open_stream(file).schema

@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from rt_frames.local import calls, commits, engine, merge
+from rt_frames.local import calls, commits, compaction, engine, merge, replace_where
 from rt_frames.local.calls import Call
 from rt_frames.local.http_error import HTTPError
 
@@ -42,6 +42,8 @@ _DROPPED = re.compile(r"[0-9a-f]{32}\.dropped")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _ATTEMPTS = 4
+# between two searches for files that killed processes left in a table
+SEARCH_SECONDS = 3600
 # a file next to staged rows, with the name of their table; removed by commit and drop
 UPLOAD = "upload"
 
@@ -68,6 +70,8 @@ class Store:
         self.root = root.resolve()
         self.keep = keep
         self.staging = self.root / ".rt_frames-staging"
+        # a table's folder → when files of killed processes were last looked for
+        self._searched: dict[Path, float] = {}
         self._check_root()
         self._wipe()
 
@@ -90,14 +94,25 @@ class Store:
         self.root.mkdir(mode=engine.FOLDER_MODE, parents=True, exist_ok=True)
         self.staging.mkdir(mode=engine.FOLDER_MODE, exist_ok=True)
 
-    def names(self) -> list[str]:
-        """List the tables, sorted."""
-        names = []
-        for folder in self.root.glob("*.lance"):
-            name = folder.name.removesuffix(".lance")
-            if _NAME.fullmatch(name) and self._is_table(name):
-                names.append(name)
-        return sorted(names)
+    def names(self, after: str = "") -> Iterator[str]:
+        """Yield the tables with names greater than ``after``, sorted.
+
+        Each is looked at only when it is asked for: lists come in pages.
+        """
+        for name in sorted(name for name in self._list_names() if name > after):
+            versions = f"{self.root}/{name}.lance/_versions"
+            if _NAME.fullmatch(name) and os.path.isdir(versions):  # noqa: PTH112  # a third of pathlib's time
+                yield name
+
+    def _list_names(self) -> list[str]:
+        """List the names of what may be tables, as the folder spells them."""
+        # the folder may have been removed
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.root) as entries:
+            files = [entry.name for entry in entries]
+            return [
+                file.removesuffix(".lance") for file in files if file.endswith(".lance")
+            ]
+        return []
 
     def check_free(self, name: str, *, replace: bool = False) -> None:
         """Refuse an invalid name, and a taken name unless its table is replaced."""
@@ -160,7 +175,7 @@ class Store:
             return False
         # a file system that folds case opens table a by the path of A, but lists only a
         folds_case = folder.with_name(folder.name.swapcase()).exists()
-        return not folds_case or folder in self.root.glob("*.lance")
+        return not folds_case or name in self._list_names()
 
     def _folder(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
@@ -186,7 +201,7 @@ class Store:
         # now, so that the new rows have the space of expired versions
         if replace:
             with contextlib.suppress(Missing), self.locked_table(name) as folder:
-                engine.forget_versions(folder, self.keep)
+                self.forget_versions(folder)
         with (
             engine.as_http_errors(cure=engine.advise_on_codes(schema)),
             self._temporary_folder() as folder,
@@ -209,7 +224,27 @@ class Store:
             fragments_json = engine.stage_append(folder, schema, batches)
             with self.locked_table(name) as target:
                 _check_not_dropped(folder)
+                compaction.merge_small(target)
                 return commits.append(target, folder, fragments_json)
+
+    def replace_where(
+        self,
+        name: str,
+        condition: str,
+        schema: pa.Schema,
+        batches: Iterator[pa.RecordBatch],
+    ) -> dict[str, int]:
+        """Replace the rows that match; return the new version and their number."""
+        with (
+            engine.as_http_errors(),
+            self.append_folder(name) as folder,
+        ):
+            staged = replace_where.stage(folder, condition, schema, batches)
+            with self.locked_table(name) as target:
+                _check_not_dropped(folder)
+                compaction.merge_small(target)
+                commit = replace_where.commit
+                return _retry(partial(commit, target, folder, staged, condition))
 
     def merge(
         self,
@@ -226,7 +261,7 @@ class Store:
             folder = staged / "table"
             with self.locked_table(name) as target:
                 merge.check(keys, schema, engine.open_table(target).schema)
-                engine.forget_versions(target, self.keep)
+                self.forget_versions(target)
                 folder.mkdir()
                 (folder / UPLOAD).write_text(name)
             merge.stage(folder, keys, schema, batches)
@@ -240,7 +275,7 @@ class Store:
         with self._temporary_folder() as staged:
             folder = staged / "table"
             with self.locked_table(name) as target:
-                engine.forget_versions(target, self.keep)
+                self.forget_versions(target)
                 engine.begin(target, folder)
                 (folder / UPLOAD).write_text(name)
             yield folder
@@ -327,8 +362,21 @@ class Store:
             with engine.as_http_errors():
                 staged = contexts.enter_context(self._temporary_folder())
             folder = contexts.enter_context(self.locked_table(name))
-            engine.forget_versions(folder, self.keep, spared)
+            self.forget_versions(folder, spared)
             return _retry(partial(change, folder, staged / "table"))
+
+    def forget_versions(self, folder: Path, spared: int | None = None) -> None:
+        """Remove a table's old versions, and once an hour files in none of them."""
+        now = time.monotonic()
+        since = now - SEARCH_SECONDS
+        searches = self._searched.copy().items()
+        recent = {searched: at for searched, at in searches if at > since}
+        is_due = folder not in recent
+        has_removed = engine.forget_versions(
+            folder, self.keep, spared, finds_lost=is_due
+        )
+        if has_removed and is_due:
+            self._searched = {**recent, folder: now}
 
     def drop(self, name: str, etag: str = "") -> None:
         """Drop a table atomically. With ``etag``, only if it is unchanged.

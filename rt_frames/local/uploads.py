@@ -107,7 +107,7 @@ class Uploads:
                     # first, so that a second request cannot commit again
                     (folder / UPLOAD).unlink()
                     check_unchanged(target, etag)
-                    engine.forget_versions(target, self._store.keep)
+                    self._store.forget_versions(target)
                     return _commit(target, folder)
             finally:
                 shutil.rmtree(folder.parent, ignore_errors=True)

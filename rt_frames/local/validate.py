@@ -29,14 +29,16 @@ from rt_frames._schema.data_type import (
     show_type,
     storage,
 )
-from rt_frames._text import list_names, one_line
-from rt_frames.local.arrow_stream import StreamFile
+from rt_frames._text import format_bytes, list_names, one_line
+from rt_frames.local.arrow_stream import StreamFile, count_bytes
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 
 MAX_COLUMNS = 10_000
 MAX_FIELDS = 20_000
 MAX_DEPTH = 60
+# Lance 14 takes three times the size of a cell to store it
+MAX_CELL_BYTES = 100 * 2**20
 # per table: cheap to send, expensive to read
 MAX_NULLS = 2**24
 _FOREIGN = (
@@ -85,6 +87,7 @@ def alignment(schema: pa.Schema) -> pa.ipc.Alignment:
 
 def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
     schema = reader.schema
+    rows = 0
     nulls = 0
     untyped = [field.name for field in schema if is_.is_null(field.type)]
     checked = [field for field in schema if _restricts_values(field)]
@@ -100,9 +103,11 @@ def _batches(reader: Any, file: StreamFile) -> Iterator[pa.RecordBatch]:
                     f"columns {list_names(untyped)} have more than {MAX_NULLS:,} nulls and no type; "
                     "give them a type",
                 )
-            _check_batch(batch)
+            _check_batch(batch, rows)
+            _check_cells(batch, rows)
             for field in checked:
-                _check_values(field.name, field, batch.column(field.name))
+                _check_values(field.name, field, batch.column(field.name), rows)
+        rows += batch.num_rows
         if batch.num_rows:
             yield batch
         # its memory is free before the next batch is read
@@ -117,7 +122,8 @@ def _restricts_values(column: pa.Field) -> bool:
     return False
 
 
-def _check_batch(batch: pa.RecordBatch) -> None:
+def _check_batch(batch: pa.RecordBatch, rows_before: int) -> None:
+    """Refuse values that their types do not allow. Rows count from the first batch."""
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:
@@ -125,12 +131,80 @@ def _check_batch(batch: pa.RecordBatch) -> None:
             try:
                 column.validate(full=True)
             except pa.ArrowInvalid as error:
-                raise pa.ArrowInvalid(f"column {name!r:.200}: {error}") from None
+                place = _place(name, _first_invalid(column), rows_before)
+                raise HTTPError(
+                    400, f"{place}: {one_line(str(error), 300)}; correct the value"
+                ) from None
         raise
 
 
-def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
-    """Refuse, at any depth, nulls in required fields and JSON that Lance changes."""
+def _place(path: str, row: int | None, rows_before: int | None) -> str:
+    """Return the column and the row, if both the row and those before it are known."""
+    if row is None or rows_before is None:
+        return f"column {path!r:.200}"
+    return f"column {path!r:.200}, row {rows_before + row} of the Arrow stream"
+
+
+def _first_invalid(column: pa.Array) -> int | None:
+    """Return the first row that is invalid, in a time linear in the rows.
+
+    None if the values of a slice are not its own: those of lists and dictionaries.
+    """
+    if is_.is_nested(column.type) or is_.is_dictionary(column.type):
+        return None
+    start = 0
+    stop = len(column)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        try:
+            column.slice(start, middle - start).validate(full=True)
+        except pa.ArrowInvalid:
+            stop = middle
+        else:
+            start = middle
+    return start
+
+
+def _check_cells(batch: pa.RecordBatch, start: int) -> None:
+    """Refuse a cell, or a category, that the engine has no room for."""
+    if batch.nbytes <= MAX_CELL_BYTES:
+        return
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        for values in (column, *_categories(column)):
+            row = _find_large(pa.record_batch([values], [name]))
+            if row is not None:
+                place = f", row {start + row}" if values is column else ""
+                raise HTTPError(
+                    413,
+                    f"column {name!r:.200}{place}: a value takes more than "
+                    f"{format_bytes(MAX_CELL_BYTES)}; nothing was stored; divide it",
+                )
+
+
+def _categories(column: pa.Array) -> list[pa.Array]:
+    return [column.dictionary] if is_.is_dictionary(column.type) else []
+
+
+def _find_large(batch: pa.RecordBatch, start: int = 0) -> int | None:
+    """Return the first row that takes more than `MAX_CELL_BYTES`."""
+    if count_bytes(batch) <= MAX_CELL_BYTES:
+        return None
+    if batch.num_rows == 1:
+        return start
+    half = batch.num_rows // 2
+    found = _find_large(batch.slice(0, half), start)
+    if found is None:
+        found = _find_large(batch.slice(half), start + half)
+    return found
+
+
+def _check_values(
+    path: str, field: pa.Field, array: pa.Array, rows_before: int | None = None
+) -> None:
+    """Refuse, at any depth, nulls in required fields and JSON that Lance changes.
+
+    Only of a whole column, the values are its rows.
+    """
     # Arrow does not check the offsets of an empty array
     if not len(array):
         return
@@ -140,7 +214,7 @@ def _check_values(path: str, field: pa.Field, array: pa.Array) -> None:
             f"column {path!r:.200} contains nulls, but its field is not nullable; make it nullable",
         )
     if isinstance(field.type, pa.JsonType):
-        _check_json(array.storage, path)
+        _check_json(array.storage, path, rows_before)
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if array.type.num_fields and array.null_count:
@@ -167,17 +241,19 @@ def _children(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Ar
         yield join_path(path, field.name), field, values
 
 
-def _check_json(texts: pa.Array, path: str) -> None:
+def _check_json(texts: pa.Array, path: str, rows_before: int | None) -> None:
     """Refuse JSON that Lance's JSONB format rejects or changes.
 
     Only texts that match `_UNSURE` need the slow, strict parser.
     """
-    texts = texts.drop_null()
     is_unsure = pc.call_function(
         "match_substring_regex", [texts], pc.MatchSubstringOptions(_UNSURE)
     )
-    for text, unsure in zip(texts.to_pylist(), is_unsure.to_pylist(), strict=True):
+    pairs = zip(texts.to_pylist(), is_unsure.to_pylist(), strict=True)
+    for row, (text, unsure) in enumerate(pairs):
         try:
+            if text is None:
+                continue
             if unsure:
                 _read_strictly(text)
             else:
@@ -186,8 +262,8 @@ def _check_json(texts: pa.Array, path: str) -> None:
             reason = one_line(str(error), 100)
             raise HTTPError(
                 400,
-                f"column {path!r:.200}: the JSON {text!r:.100} cannot be stored unchanged "
-                f"({reason}); correct it, or send the column as text",
+                f"{_place(path, row, rows_before)}: the JSON {text!r:.100} cannot be stored "
+                f"unchanged ({reason}); correct it, or store it in a column of text",
             ) from None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import http
+import itertools
 import json
 import logging
 import re
@@ -24,10 +25,18 @@ import pyarrow as pa
 from rt_frames._protocol.operations import ABILITIES
 from rt_frames._protocol.responses import CALL_HEADER
 from rt_frames._schema.data_type import to_data_type
-from rt_frames._text import make_printable
+from rt_frames._text import list_names, make_printable
 from rt_frames._version import __version__
 from rt_frames.errors import UnsupportedTypeError
-from rt_frames.local import calls, changes, merge, query
+from rt_frames.local import (
+    calls,
+    changes,
+    compaction,
+    history,
+    merge,
+    query,
+    replace_where,
+)
 from rt_frames.local.body import Body
 from rt_frames.local.calls import Call
 from rt_frames.local.http_error import HTTPError
@@ -217,16 +226,11 @@ class Application:
 
     def _list(self, environ: Environ, _body: Body) -> dict[str, Any]:
         after = _query_parameter(environ, "page_token")
-        limit = _query_parameter(environ, "limit")
-        if limit and not re.fullmatch("0*[1-9][0-9]{0,17}", limit):
-            raise HTTPError(
-                400, f"limit: expected a positive integer, got {limit!r:.100}"
-            )
-        names = [name for name in self._store.names() if name > after]
-        page = names[: int(limit or len(names))]
-        if len(page) < len(names):
-            return {"tables": page, "page_token": page[-1]}
-        return {"tables": page}
+        names = self._store.names(after)
+        page = list(itertools.islice(names, _limit(environ)))
+        if next(names, None) is None:
+            return {"tables": page}
+        return {"tables": page, "page_token": page[-1]}
 
     def _create(
         self, environ: Environ, body: Body, name: str, *, replace: bool = False
@@ -281,6 +285,20 @@ class Application:
         _check_content_type(environ, ARROW)
         keys = merge.parse_keys(parse_qs(str(environ["QUERY_STRING"])))
         return self._store.merge(name, keys, *open_stream(body))
+
+    def _replace_where(self, environ: Environ, body: Body, name: str) -> dict[str, int]:
+        self._store.check_there(name)
+        unknown = parse_qs(str(environ["QUERY_STRING"]), keep_blank_values=True)
+        if unknown:
+            raise HTTPError(
+                400,
+                f"unknown parameters: {list_names(sorted(unknown))}; nothing was changed; "
+                "leave them out",
+            )
+        _check_content_type(environ, ARROW)
+        schema, batches = open_stream(body)
+        condition = replace_where.parse_condition(schema)
+        return self._store.replace_where(name, condition, schema, batches)
 
     def _add_part(
         self,
@@ -370,6 +388,12 @@ class Application:
         change = partial(changes.restore, version=version)
         return self._store.change(name, change, spared=version)
 
+    def _compact(self, environ: Environ, body: Body, name: str) -> dict[str, int]:
+        self._store.check_there(name)
+        _check_content_type(environ, JSON)
+        request = _read_json(body, '{"purge": false}')
+        return self._store.change(name, partial(compaction.compact, request=request))
+
     def _describe(self, _environ: Environ, body: Body, name: str) -> dict[str, Any]:
         table, _ = self._open(body, name)
         try:
@@ -392,6 +416,12 @@ class Application:
             for index in table.describe_indices()
         ]
         return {"indexes": indices}
+
+    def _list_versions(
+        self, environ: Environ, _body: Body, name: str
+    ) -> dict[str, Any]:
+        table = self._store.open(name)
+        return {"versions": history.list_versions(table, _limit(environ))}
 
     def _count_rows(self, _environ: Environ, body: Body, name: str) -> int:
         return query.count_rows(*self._open(body, name))
@@ -417,11 +447,13 @@ class Application:
         ("POST", "/v1/table/{name}/delete/", _delete),
         ("POST", "/v1/table/{name}/restore/", _restore),
         ("GET", "/v1/table/{name}/call/", _find_call),
+        ("POST", "/v1/table/{name}/compact/", _compact),
         ("GET", "/v1/namespace/$/table/list", _list),
         ("GET", "/v1/table/", _list),
         ("POST", "/v1/table/{name}/create/", _create_or_replace),
         ("POST", "/v1/table/{name}/insert/", _insert),
         ("POST", "/v1/table/{name}/merge_insert/", _merge_insert),
+        ("POST", "/v1/table/{name}/replace_where/", _replace_where),
         ("POST", "/v1/table/{name}/multipart_write/create/", _begin_parts),
         ("POST", "/v1/table/{name}/multipart_write/complete/", _complete_parts),
         ("POST", "/v1/table/{name}/multipart_write/abort/", _abort_parts),
@@ -429,6 +461,7 @@ class Application:
         ("POST", "/v1/table/{name}/count_rows/", _count_rows),
         ("POST", "/v1/table/{name}/query/", _query),
         ("POST", "/v1/table/{name}/index/list/", _list_indices),
+        ("POST", "/v1/table/{name}/version/list/", _list_versions),
         ("POST", "/v1/table/{name}/drop/", _drop),
     )
 
@@ -476,6 +509,16 @@ def _pattern(route: str) -> str:
 
 def _query_parameter(environ: Environ, name: str) -> str:
     return parse_qs(str(environ["QUERY_STRING"])).get(name, [""])[-1]
+
+
+def _limit(environ: Environ) -> int | None:
+    """Return how many items a list may have, or None."""
+    limit = _query_parameter(environ, "limit")
+    if not limit:
+        return None
+    if not re.fullmatch("0*[1-9][0-9]{0,17}", limit):
+        raise HTTPError(400, f"limit: expected a positive integer, got {limit!r:.100}")
+    return int(limit)
 
 
 def _if_match(environ: Environ) -> str:

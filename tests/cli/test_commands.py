@@ -40,7 +40,7 @@ def test_a_table_is_listed_shown_and_dropped(run, url, table):
             {"name": "s", "type": "large_string", "nullable": True},
         ],
         "rows": 2,
-        "version": None,
+        "version": 1,
     }
     assert run("drop", "t", *url).returncode == 2  # without --yes
     assert run("tables", *url).stdout == "t\n"
@@ -57,6 +57,36 @@ def test_an_earlier_version_is_shown(run, url, table):
     shown = run("show", "t", "--version", "1", "--json", *url).stdout
     assert json.loads(shown)["version"] == 1
     assert json.loads(run("show", "t", "--json", *url).stdout)["rows"] == 1
+
+
+def test_the_versions_of_a_table_are_listed_and_one_is_restored(run, url, table):
+    table.delete("n = 1")
+    *_, newest, oldest = run("history", "t", *url).stdout.splitlines()
+    assert newest.split()[::3] == ["2", "delete"]
+    assert oldest.split()[::4] == ["1", "2"]
+    (version,) = json.loads(run("history", "t", "--limit", "1", "--json", *url).stdout)
+    assert version["time"] == table.history()[0].time.isoformat()
+    assert [version[name] for name in ("version", "operation", "rows")] == [
+        2,
+        "delete",
+        1,
+    ]
+    assert run("restore", "t", "1", *url).returncode == 2  # without --yes
+    assert table.count() == 1
+    done = run("restore", "t", "1", "--yes", *url)
+    assert done.stdout == f"restored version 1 of t as version 3, at {url[1]}\n"
+    assert table.count() == 2
+    assert run("restore", "t", "1", "--yes", "-q", *url).stdout == ""
+    assert run("restore", "t", "99", "--yes", *url).returncode == 1
+    assert run("history", "none", *url).returncode == 1
+
+
+def test_every_version_that_was_asked_for_is_printed(run, url, table):
+    for _ in range(70):
+        table.delete("n = 99")
+    printed = run("history", "t", *url).stdout.splitlines()
+    assert printed[0] == "71 versions, newest first"
+    assert printed[-1].startswith("1  ")
 
 
 def test_rows_are_drawn_in_words_and_none_of_an_empty_table(run, url):
@@ -93,8 +123,17 @@ def test_the_example_of_each_help_runs(run, tmp_path, monkeypatch):
     with rt.connect("./tables", default=False) as client:
         client.create_table("sales", FRAME)
     shown = [name for name, command in main.commands.items() if not command.hidden]
-    assert sorted(shown) == ["demo", "drop", "serve", "show", "tables"]
-    for name in ["tables", "show", "drop", "demo"]:
+    assert sorted(shown) == [
+        "compact",
+        "demo",
+        "drop",
+        "history",
+        "restore",
+        "serve",
+        "show",
+        "tables",
+    ]
+    for name in ["tables", "show", "history", "restore", "compact", "drop", "demo"]:
         _, *words = shlex.split(main.commands[name].epilog.removeprefix("Example: "))
         done = run(*words)
         assert (done.returncode, words[0]) == (0, name), done.stderr
@@ -138,7 +177,12 @@ def test_the_demo_keeps_its_tables_and_says_how_to_look_at_them(
 
 
 def test_only_serve_and_demo_make_a_folder(run, url):
-    for command in (["tables"], ["show", "t"], ["drop", "t", "--yes"]):
+    for command in (
+        ["tables"],
+        ["show", "t"],
+        ["history", "t"],
+        ["drop", "t", "--yes"],
+    ):
         done = run(*command, *url)
         assert (done.returncode, done.stdout) == (1, "")
         assert (
@@ -238,6 +282,14 @@ def test_shells_complete_the_names_of_tables(tmp_path, monkeypatch, url):
     assert complete("show", *url, "o") == ["other"]
     assert complete("show", "s") == []
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_shells_complete_the_versions_of_a_table(tmp_path, url, table):
+    for _ in range(10):
+        table.delete("n = 99")
+    assert complete("restore", *url, "t", "") == [str(n) for n in range(11, 0, -1)]
+    assert complete("restore", *url, "t", "1") == ["11", "10", "1"]
+    assert complete("restore", *url, "none", "") == []
 
 
 def test_a_terminal_gets_text_of_others_without_what_moves_its_cursor(

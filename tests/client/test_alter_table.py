@@ -75,6 +75,66 @@ def test_what_the_engine_refuses_or_does_wrong_is_refused_even_where_losses_are_
     assert stored(table).version == 1
 
 
+HOPELESS = [
+    ([1], pa.int64(), pa.binary()),
+    ([1], pa.int64(), pa.list_(pa.int64())),
+    ([{"x": 1}], pa.struct({"x": pa.int64()}), pa.string()),
+    ([[("k", 1)]], pa.map_(pa.string(), pa.int64()), pa.int64()),
+    ([[1]], pa.list_(pa.int64()), pa.list_(pa.binary())),
+    ([True], pa.bool_(), pa.date32()),
+    ([datetime.time(1)], pa.time64("us"), pa.timestamp("us")),
+]
+
+
+@pytest.mark.parametrize(("values", "before", "after"), HOPELESS, ids=str)
+def test_a_rewrite_is_offered_for_no_cast_that_it_does_not_make(values, before, after):
+    rt.to_table(pa.table({"c": pa.array(values, before)}), "t")
+    with pytest.raises(AlterationError, match="a rewrite cannot cast 'c' either"):
+        rt.alter_table(pa.schema({"c": after}), "t")
+    with pytest.raises(rt.errors.UnsupportedTypeError, match="'c'"):
+        rt.alter_table(pa.schema({"c": after}), "t", rewrite=True)
+
+
+FITTING = [
+    ([1], pa.int64(), pa.string()),
+    (["1.50"], pa.string(), pa.decimal128(5, 2)),
+    (["09:30"], pa.string(), pa.time64("us")),
+    ([True], pa.bool_(), pa.int8()),
+    ([[1, 2]], pa.list_(pa.int64()), pa.list_(pa.float64(), 2)),
+    ([[1]], pa.large_list(pa.int64()), pa.list_(pa.string())),
+    (["5"], pa.dictionary(pa.int32(), pa.string()), pa.int64()),
+]
+
+
+@pytest.mark.parametrize(("values", "before", "after"), FITTING, ids=str)
+def test_a_rewrite_that_is_offered_is_made(values, before, after):
+    table = rt.to_table(pa.table({"c": pa.array(values, before)}), "t")
+    with pytest.raises(AlterationError, match="rewrite=True"):
+        rt.alter_table(pa.schema({"c": after}), "t")
+    rt.alter_table(pa.schema({"c": after}), "t", rewrite=True)
+    assert stored(table).schema.field("c").type == after
+
+
+LISTS = [
+    (pa.list_(pa.int64()), pa.large_list(pa.int64())),
+    (pa.large_list(pa.int64()), pa.list_(pa.int64())),
+    (pa.list_(pa.list_(pa.int64())), pa.list_(pa.large_list(pa.int64()))),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), LISTS, ids=str)
+def test_the_kind_of_a_list_is_a_change_of_frames_as_of_schemas(before, after):
+    value = [1, 2] if before.value_type == pa.int64() else [[1], [2]]
+    table = rt.to_table(pa.table({"c": pa.array([value], before)}), "t")
+    frame = pa.table({"c": pa.array([value], after)})
+    by_frame = rt.plan_alterations(table, frame)
+    assert by_frame == rt.plan_alterations(table, frame.schema)
+    rt.alter_table(frame, "t")
+    assert stored(table).schema.field("c").type == after
+    assert stored(table).to_table()["c"].to_pylist() == [value]
+    assert not rt.plan_alterations(rt.table("t"), rt.table("t").to_polars())
+
+
 def alter_by_plan(before: pl.DataFrame, after: pl.DataFrame) -> None:
     rt.alter_columns("t", after.remote.plan_alterations(before))
 

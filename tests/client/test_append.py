@@ -558,6 +558,16 @@ def test_nulls_for_a_column_that_takes_none_are_refused_with_the_cure(folder, na
     assert rows(table)["n"].to_pylist() == [1, 2, None]
 
 
+@pytest.mark.parametrize("arrow", [pa.string(), pa.large_string(), pa.json_()], ids=str)
+def test_text_that_is_no_json_is_not_to_be_sent_as_text(folder, name, arrow):
+    made = pa.ExtensionArray.from_storage(pa.json_(), pa.array(["1"]))
+    table = folder.create_table(name, pa.table({"j": made}))
+    bad = pa.table({"j": pa.array(["1", "nope"], arrow)})
+    with pytest.raises(rt.errors.BadRequest, match=r"row 1 .*in a column of text"):
+        append(table, bad)
+    assert rows(table).num_rows == 1
+
+
 def test_the_caller_rounds_by_writing_the_type_which_must_be_that_of_the_table(table):
     append(table, pl.DataFrame({"x": [0.1]}), dtypes={"x": "float32"})
     with pytest.raises(

@@ -133,10 +133,6 @@ SLIPS = {
         lambda: FRAME.remote.alter_table("t", FRAME, {"n": "m"}),
         lambda: FRAME.remote.plan_alterations(FRAME, {"n": "m"}),
     ],
-    "params=[1]": [
-        lambda: rt.table("t").count("n > ?", [1]),
-        lambda: rt.table("t").delete("n > ?", [1]),
-    ],
     "client=Client(": [
         lambda: rt.list_tables(rt.table("t").client),
         lambda: rt.table("t", rt.table("t").client),

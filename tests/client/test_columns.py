@@ -275,7 +275,7 @@ def test_what_fails_half_way_names_what_was_done_and_the_same_call_finishes(
         raise kind("made up")
 
     with monkeypatch.context() as patch:
-        patch.setattr("rt_frames._service.service.Service.drop_columns", fail_to_drop)
+        patch.setattr("rt_frames._service.alter.drop_columns", fail_to_drop)
         with pytest.raises(kind, match="made up") as refused:
             alter(place, name, after, **options)
     (note,) = refused.value.__notes__

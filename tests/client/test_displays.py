@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import html.parser
 import re
+import time
 
 import polars as pl
 import pyarrow as pa
+import pytest
 
 import rt_frames as rt
+from tests.support.faults import connected
+from tests.support.hosted import Hosted, Table, serving
 from tests.support.servers import KEY
 
 HOSTILE = "<script>alert(1)</script>"
@@ -92,7 +96,54 @@ def test_a_handle_shows_its_columns_where_the_service_can_tell_them(service, nam
             seen_in(client.table(name)).words.split()
         )
         assert "2 columns" not in repr(client.table(name))
-        assert "int64" not in seen_in(client.table("none")).words
+
+
+def test_a_handle_shows_the_version_and_rows_of_now(service, name):
+    with rt.connect(
+        service.url, api_key=KEY, dialect="lancedb", default=False
+    ) as client:
+        made = client.create_table(name, pl.DataFrame({"n": [1, 2, 3]}))
+        handle = client.table(name)
+        assert f"{name}: 1 column, 3 rows, version 1\n" in seen_in(handle).words
+        handle.delete("n = 1")
+        handle.rename({"n": "m"})
+        shown = seen_in(handle).words
+        assert f"{name}: 1 column, 2 rows, version 3\n" in shown
+        assert "m\n" in shown
+        old = client.table(name, version=1)
+        assert f"{name}: 1 column, 3 rows, version 1\n" in seen_in(old).words
+        # the result of a write shows what it wrote
+        assert "3 rows" in seen_in(made).words
+        assert "version 1" in seen_in(made).words
+        assert repr(handle) == f"RemoteTable({name!r}, 1 column, at {client.url})"
+
+
+def test_a_handle_shows_that_its_table_does_not_exist(service, name):
+    with rt.connect(
+        service.url, api_key=KEY, dialect="lancedb", default=False
+    ) as client:
+        handle = client.table(name)
+        assert f"{name}: does not exist\n" in seen_in(handle).words
+        client.create_table(name, pl.DataFrame({"n": [1]}))
+        old = client.table(name, version=7)
+        assert f"{name}: version 7, does not exist\n" in seen_in(old).words
+        assert "1 row, version 1" in seen_in(handle).words
+        handle.drop()
+        assert f"{name}: does not exist\n" in seen_in(handle).words
+
+
+@pytest.mark.parametrize("slow", ["describe", "count_rows"])
+def test_a_display_waits_for_a_server_no_longer_than_its_timeout(slow):
+    hosted = Hosted(fault=lambda _, step: "deaf" if step == slow else "")
+    hosted.tables["t"] = Table([[pa.table({"n": [1]})]])
+    options = {"dialect": "lancedb", "timeout": 60}
+    with serving(hosted) as server, connected(server, **options) as client:
+        handle = client.table("t")
+        start = time.monotonic()
+        shown = seen_in(handle).words
+        assert time.monotonic() - start < 20
+        assert "does not exist" not in shown
+        assert ("version 1" in shown) == (slow == "count_rows")
 
 
 def test_a_client_shows_where_it_goes(tmp_path):

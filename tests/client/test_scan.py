@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 
 import rt_frames as rt
 from rt_frames.local import LocalService
-from tests.client.test_conditions import KINDS
+from tests.client.test_expressions import KINDS
 from tests.client.test_rows import FOR_POLARS, in_form
 from tests.support.faults import connected, in_bounds
 from tests.support.local import until
@@ -67,6 +67,9 @@ STEPS = {
     "slice from the end": lambda query, _: query.slice(-900, 300),
     "tail": lambda query, _: query.tail(800),
     "filter": lambda query, _: query.filter(pl.col("n") % 3 == 1),
+    "filter of the service": lambda query, _: query.filter(
+        pl.col("n") > 500, pl.col("k") != "k1"
+    ),
     "filter by what is read whole": lambda query, _: query.filter(
         pl.col("n") > pl.col("n").mean()
     ),
@@ -101,6 +104,40 @@ def test_every_two_steps_of_a_query_give_what_they_give_of_a_frame(
         assert_frame_equal(query.collect(engine=engine), expected.collect())
 
 
+FILTERS = [
+    pl.col("n") >= 1990,
+    (pl.col("k") == "k3") & (pl.col("x") < 5),
+    pl.col("c").is_in(["c1", "c9"]) & (pl.col("n") % 2 == 0),
+    pl.col("n").is_null() | (pl.col("at") < pl.col("at").min()),
+    (pl.col("n") > 1900) & (pl.col("n") > pl.col("n").mean()),
+    (pl.col("n") > 5) & (pl.col("n").shift() == 5),
+    ~pl.col("n").is_between(7, 1995),
+    pl.col("n") > 1989.5,
+]
+
+
+@pytest.mark.parametrize("condition", FILTERS, ids=str)
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_a_filter_finds_the_same_rows_however_the_query_runs(
+    table, condition, engine, tmp_path
+):
+    query = table.scan().filter(condition)
+    expected = FRAME.filter(condition)
+    assert_frame_equal(query.collect(engine=engine), expected)
+    query.sink_parquet(tmp_path / "t.parquet", engine=engine)
+    assert_frame_equal(pl.read_parquet(tmp_path / "t.parquet"), expected)
+    both = pl.collect_all([query, query.select("k"), table.scan().tail(3)])
+    assert_frame_equal(both[0], expected)
+    assert_frame_equal(both[1], expected.select("k"))
+    assert_frame_equal(both[2], FRAME.tail(3))
+    counts = query.group_by("k").len().sort("k").collect(engine=engine)
+    assert_frame_equal(counts, expected.group_by("k").len().sort("k"))
+    joined = query.join(table.scan(), on="n", nulls_equal=True)
+    joined = joined.filter(pl.col("k") != "k1").select("n").sort("n")
+    wanted = expected.filter(pl.col("k") != "k1").select("n").sort("n")
+    assert_frame_equal(joined.collect(engine=engine), wanted)
+
+
 def test_a_scan_has_the_schema_and_the_rows_of_to_polars(table):
     scan = table.scan()
     assert isinstance(scan, pl.LazyFrame)
@@ -120,39 +157,42 @@ def _batches(query):
     return found
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_column_of_each_type_is_that_of_to_polars(table, kind):
+TYPES = [
+    *(column.type for column, _ in KINDS.values()),
+    pa.float16(),
+    pa.decimal256(76, 30),
+]
+
+
+def check_read_as_by_to_polars(odd: rt.RemoteTable) -> None:
+    scan = odd.scan()
+    try:
+        expected = odd.to_polars()
+    except rt.errors.UnsupportedTypeError:
+        with fails(rt.errors.UnsupportedTypeError, "'c': Polars cannot hold"):
+            scan.collect()
+    else:
+        assert scan.collect_schema() == expected.schema
+        assert_frame_equal(scan.collect(), expected)
+
+
+@pytest.mark.parametrize("arrow", TYPES, ids=str)
+def test_a_column_of_each_type_is_that_of_to_polars(table, arrow):
     """Or is refused as it is there, and does not keep others from being read."""
-    arrow, _ = KINDS[kind]
     column = pa.array(["a"], arrow) if pa.types.is_dictionary(arrow) else None
     rows = pa.table({"c": column or pa.nulls(1, arrow), "n": [1]})
     odd = table.client.create_table("odd", rows, if_exists="replace")
-    scan = odd.scan()
-    assert scan.select("n").collect().item() == 1
-    try:
-        expected = odd.to_polars()
-    except rt.errors.UnsupportedTypeError:
-        with fails(rt.errors.UnsupportedTypeError, "'c': Polars cannot hold"):
-            scan.collect()
-    else:
-        assert scan.collect_schema() == expected.schema
-        assert_frame_equal(scan.collect(), expected)
+    assert odd.scan().select("n").collect().item() == 1
+    check_read_as_by_to_polars(odd)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_table_without_rows_is_read_in_the_types_of_one_with_rows(table, kind, capfd):
-    arrow, _ = KINDS[kind]
+@pytest.mark.parametrize("arrow", TYPES, ids=str)
+def test_a_table_without_rows_is_read_in_the_types_of_one_with_rows(
+    table, arrow, capfd
+):
     schema = pa.schema({"c": arrow, "n": pa.int64()})
     odd = table.client.create_table("none", schema.empty_table(), if_exists="replace")
-    scan = odd.scan()
-    try:
-        expected = odd.to_polars()
-    except rt.errors.UnsupportedTypeError:
-        with fails(rt.errors.UnsupportedTypeError, "'c': Polars cannot hold"):
-            scan.collect()
-    else:
-        assert scan.collect_schema() == expected.schema
-        assert_frame_equal(scan.collect(), expected)
+    check_read_as_by_to_polars(odd)
     assert "panicked" not in capfd.readouterr().err
 
 
@@ -246,13 +286,12 @@ def test_a_table_is_replaced_by_a_query_of_itself(tmp_path, keep):
 
 def test_a_scan_of_a_version_that_is_gone_says_so(tmp_path):
     with (
-        LocalService(tmp_path / "tables", keep=dt.timedelta(0)) as service,
+        LocalService(tmp_path / "tables") as service,
         rt.connect(service.url, api_key=service.api_key, dialect="lancedb"),
     ):
         rt.to_table(FRAME, "s")
         scan = rt.table("s").scan()
-        for _ in range(3):
-            rt.to_table(FRAME, "s", if_exists="replace")
+        rt.table("s").compact(purge=True)
         with fails(rt.errors.TableNotFoundError, "version 1 does not exist"):
             scan.collect()
         rt.table("s").drop()
@@ -299,18 +338,54 @@ def test_a_query_asks_for_its_columns_and_first_rows_of_the_version_described(se
     assert found["s"].to_list() == ["b"]
     assert scan.select(pl.col("n").sum()).collect().item() == 6
     everything = 2**63 - 1
+    above = "((`n` IS NOT NULL AND `n` > 1))"
     assert asked(server) == [
-        {"columns": columns, "k": limit, "filter": None, "version": 7}
-        for columns, limit in (
-            (["n", "s"], everything),
-            (["s"], 2),
-            (["n", "s"], 2),
-            (["n"], everything),
+        {"columns": columns, "k": limit, "filter": condition, "version": 7}
+        for columns, limit, condition in (
+            (["n", "s"], everything, above),
+            (["s"], 2, None),
+            (["n", "s"], 2, None),
+            (["n"], everything, None),
         )
     ]
     assert all(
         "x-lancedb-min-timestamp" not in post.headers for post in server.posts[1:]
     )
+
+
+n, s = pl.col("n"), pl.col("s")
+MANY = [str(number) * 10 for number in range(50_000)]
+ABOVE = "(`n` IS NOT NULL AND `n` > 1)"
+HANDED = {
+    "a filter": (lambda q: q.filter(n > 1), ABOVE),
+    "two": (lambda q: q.filter(n > 1).filter(n.is_not_null()), f"{ABOVE} AND"),
+    "below a selection": (lambda q: q.select("s", "n").filter(n > 1), ABOVE),
+    "below a group": (lambda q: q.group_by("n", "s").len().filter(n > 1), ABOVE),
+    "beside a function": (lambda q: q.filter(n > 1, s.str.len_chars() < 9), ABOVE),
+    "beside a cast": (lambda q: q.filter(n > 1, n.cast(pl.Int8) < 9), ABOVE),
+    "beside a fraction": (lambda q: q.filter(n > 1, n < 9.5), ABOVE),
+    "beside a long list": (lambda q: q.filter(n > 1, ~s.is_in(MANY)), ABOVE),
+    "a long list": (lambda q: q.filter((n > 1) | s.is_in(MANY)), None),
+    "a function": (lambda q: q.filter(n.abs() > 1), None),
+    "either": (lambda q: q.filter((n > 1) | (n.abs() > 1)), None),
+    "an aggregate": (lambda q: q.filter(n > n.min()), None),
+    "after the first rows": (lambda q: q.head(3).filter(n > 1), None),
+    "after a number": (lambda q: q.with_row_index().filter(n > 1), None),
+    "after a shift": (lambda q: q.with_columns(s.shift()).filter(n > 1), None),
+}
+
+
+@pytest.mark.parametrize(("make", "condition"), HANDED.values(), ids=HANDED)
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_what_the_service_can_filter_is_handed_over(server, make, condition, engine):
+    """A service that sends more rows is no harm: they are filtered here, too."""
+    found = make(answered(server, 7, ROWS)).collect(engine=engine)
+    assert set(found["n"]) == {2, 3}
+    (sent,) = asked(server)
+    if condition is None:
+        assert sent["filter"] is None
+    else:
+        assert sent["filter"].startswith(f"({condition}")
 
 
 def test_without_a_version_each_run_reads_anew(server):

@@ -295,6 +295,21 @@ def test_categories_are_equal_by_value_whatever_their_codes(place, name, chunks,
         place.create(name, rows, if_exists="upsert", on="id")
 
 
+@pytest.mark.parametrize("kind", ["frame", "stream"])
+@pytest.mark.parametrize("keys", [["id"], ["part", "id"], ["id", "part"]], ids=str)
+def test_a_null_key_is_refused_as_one_where_the_table_allows_no_nulls(
+    place, name, keys, kind
+):
+    required = pa.field("id", pa.int64(), nullable=False)
+    fields = pa.schema([required, pa.field("part", pa.int64(), nullable=False)])
+    place.create(name, pa.table({"id": [1], "part": [7]}, fields))
+    rows = pa.table({"id": [2, None], "part": [7, 8]})
+    data = rows.to_reader() if kind == "stream" else rows
+    with pytest.raises(UnsupportedTypeError, match="'id', row 1: the key is null"):
+        place.create(name, data, if_exists="upsert", on=keys)
+    assert place.open(name).version == 1
+
+
 @pytest.mark.parametrize(("columns", "words"), REFUSED.values(), ids=REFUSED)
 @pytest.mark.parametrize("kind", ["frame", "query", "stream", "items", "one item"])
 def test_a_row_that_cannot_be_matched_is_refused_with_nothing_stored(

@@ -177,7 +177,7 @@ def alter(client: rt.Client) -> None:
 
 
 def delete(client: rt.Client) -> None:
-    client.table("t").delete("n > ?", params=[2])
+    client.table("t").delete("n > 2")
 
 
 def restore(client: rt.Client) -> None:

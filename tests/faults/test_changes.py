@@ -323,6 +323,7 @@ def test_the_documented_service_has_none_of_them_and_is_asked_nothing(server):
         lambda: append_wider(client),
         lambda: delete(client),
         lambda: restore(client),
+        lambda: client.table("t").compact(),
         lambda: client.alter_columns("t", add_x),
         lambda: client.alter_columns("t", drop_s),
         lambda: rt.alter_table(wider, "t", add_columns=True, **options),
@@ -334,6 +335,20 @@ def test_the_documented_service_has_none_of_them_and_is_asked_nothing(server):
         ):
             call()
     assert server.requests == []
+
+
+@pytest.mark.parametrize("headers", [{}, {"x-rt-frames": "0.3.0"}])
+def test_servers_that_do_not_say_that_they_compact_are_not_asked_to(headers):
+    hosted = with_versions(Hosted(headers=headers))
+    with (
+        serving(hosted) as server,
+        connected(server, dialect="lancedb") as client,
+        pytest.raises(
+            ValueError, match="merge files by themselves; nothing was changed"
+        ),
+    ):
+        client.table("t").compact(purge=True)
+    assert hosted.steps == ["describe"]
 
 
 def test_an_append_whose_new_columns_are_refused_says_that_its_iterator_is_exhausted(
@@ -629,7 +644,7 @@ class Drawn:
             least = self.random.randrange(12)
             table = client.table("t")
             left = [row for row in now if row["n"] < least]
-            return lambda: table.delete("n >= ?", params=[least]), left
+            return lambda: table.delete(f"n >= {least}"), left
         if what == "old":
             versions = self.hosted.tables["t"].versions
             number = self.random.randint(1, len(versions))

@@ -225,13 +225,13 @@ def test_F45_an_interrupt_ends_whatever_is_waited_for_at_once_and_the_next_call_
 
 
 NOTES = {
-    "small": ("create table 't'", "rt.list_tables()"),
-    "alter": ("alter table 't'", "the table's columns"),
-    "upsert": ("upsert into table 't'", "the table's rows"),
-    "add": ("add columns to table 't'", "the table's columns"),
-    "drop": ("drop columns of table 't'", "the table's columns"),
-    "delete": ("delete rows of table 't'", "the table's rows"),
-    "restore": ("restore table 't'", "the table's rows"),
+    "small": "create table 't'",
+    "alter": "alter table 't'",
+    "upsert": "upsert into table 't'",
+    "add": "add columns to table 't'",
+    "drop": "drop columns of table 't'",
+    "delete": "delete rows of table 't'",
+    "restore": "restore table 't'",
 }
 CHANGES = [
     ("upsert", "body"),
@@ -260,10 +260,10 @@ def note_after(call: str, step: str) -> str:
     """Return the note of an interrupt: none if nothing can come of the request."""
     if step != "answer" or call == "list":
         return ""
-    action, check = NOTES.get(call, NOTES["small"])
+    action = NOTES.get(call, NOTES["small"])
     return (
         f" the request to {action} was sent before the interrupt; "
-        f"it may still be carried out: check {check} before you send it again"
+        "it may still be carried out: check the table before sending it again"
     )
 
 

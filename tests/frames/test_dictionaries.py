@@ -35,96 +35,96 @@ class AtWill(CompressionPolicy):
 
 def read(data: object, seed: int) -> pa.Table:
     """Make the stream of some data, and read its bytes with Arrow."""
-    body = b"".join(
-        bytes(buffer)
-        for buffers in IPCStream(open_source(data, OpenOptions()), AtWill(seed))
-        for buffer in buffers
-    )
+    body = bytearray()
+    for buffers in IPCStream(open_source(data, OpenOptions()), AtWill(seed)):
+        for buffer in buffers:
+            body += buffer
     table = pa.ipc.open_stream(body).read_all()
     table.validate(full=True)
+    return table
     return table
 
 
 PAIRS = pa.array([0, 2, None, 6, 8], pa.int32())
 KEYS = pa.array(list("abcdefgh"))
+ORDER = [6, 3, 0, 1]
+SIZES = [2, 3, 2, 0]
+a_list = pa.ListArray.from_arrays
+
+
+def a_struct(*columns: pa.Array) -> pa.Array:
+    return pa.StructArray.from_arrays(columns, ["x", "y"][: len(columns)])
+
+
 PLACES = {  # of the words of a batch, of which there are eight
     "column": lambda words: words[:4],
-    "struct": lambda words: pa.StructArray.from_arrays(
-        [words[:4], words[4:]], ["x", "y"]
-    ),
-    "list": lambda words: pa.ListArray.from_arrays(PAIRS, words),
-    "list view": lambda words: pa.ListViewArray.from_arrays(
-        [6, 3, 0, 1], [2, 3, 2, 0], words
-    ),
+    "struct": lambda words: a_struct(words[:4], words[4:]),
+    "list": lambda words: a_list(PAIRS, words),
+    "list view": lambda words: pa.ListViewArray.from_arrays(ORDER, SIZES, words),
     "map": lambda words: pa.MapArray.from_arrays(PAIRS, KEYS, words),
-    "list of structs": lambda words: pa.ListArray.from_arrays(
-        PAIRS, pa.StructArray.from_arrays([words], ["x"])
-    ),
-    "struct of lists": lambda words: pa.StructArray.from_arrays(
-        [pa.ListArray.from_arrays(PAIRS, words)], ["x"]
-    ),
+    "list of structs": lambda words: a_list(PAIRS, a_struct(words)),
+    "struct of lists": lambda words: a_struct(a_list(PAIRS, words)),
 }
+IN_POLARS = ["column", "struct", "list", "list of structs", "struct of lists"]
+
+
+def placed(words: pa.Array) -> pa.RecordBatch:
+    """Make a batch that has words in all places."""
+    return pa.record_batch({name: place(words) for name, place in PLACES.items()})
+
+
+def as_polars(batch: pa.RecordBatch) -> pl.DataFrame:
+    return pl.from_arrow(batch.select(IN_POLARS))
+
+
+def as_pandas(batch: pa.RecordBatch) -> pd.DataFrame:
+    return pa.Table.from_batches([batch]).to_pandas(types_mapper=pd.ArrowDtype)
+
+
 LIBRARIES = {
     "Arrow": pa.Table.from_batches,
     "Arrow batches": iter,
-    "Polars": lambda batches: [
-        pl.from_arrow(batch.select([*set(PLACES) - {"map", "list view"}]))
-        for batch in batches
-    ],
-    "pandas": lambda batches: [
-        pa.Table.from_batches([batch]).to_pandas(types_mapper=pd.ArrowDtype)
-        for batch in batches
-    ],
+    "Polars": lambda batches: [as_polars(batch) for batch in batches],
+    "pandas": lambda batches: [as_pandas(batch) for batch in batches],
 }
-cells = (
-    st.none()
-    | st.sampled_from(["ok", "fault", "idle"])
-    | st.integers(0, 300).map("unit {}".format)
-)
+fewer = settings(max_examples=settings().max_examples // 8)
+units = st.integers(0, 300).map("unit {}".format)
+cells = st.none() | st.sampled_from(["ok", "fault", "idle"]) | units
+words_of_a_batch = st.lists(cells, min_size=8, max_size=8)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@settings(max_examples=settings().max_examples // 8)
-@given(
-    st.lists(st.lists(cells, min_size=8, max_size=8), min_size=1, max_size=12),
-    st.integers(0, 9),
-)
+@fewer
+@given(st.lists(words_of_a_batch, min_size=1, max_size=12), st.integers(0, 9))
 def test_no_batch_relies_on_a_dictionary_that_another_codec_brought(
     library, drawn, seed
 ):
     """Each batch has a dictionary of its own, whose words may come back later."""
     small = pa.dictionary(pa.int8(), pa.string(), ordered=True)
-    coded = [
-        pa.array(words, pa.string()).dictionary_encode().cast(small) for words in drawn
-    ]
-    batches = [
-        pa.record_batch({name: place(words) for name, place in PLACES.items()})
-        for words in coded
-    ]
+    batches = []
+    for words in drawn:
+        coded = pa.array(words, pa.string()).dictionary_encode()
+        batches.append(placed(coded.cast(small)))
     found = read(LIBRARIES[library](batches), seed)
+    wanted = pa.Table.from_batches(batches).select(found.column_names)
     assert "ordered=1" not in str(found.schema)
     assert "int8" not in str(found.schema)
-    assert (
-        found.to_pydict()
-        == pa.Table.from_batches(batches).select(found.column_names).to_pydict()
-    )
+    assert found.to_pydict() == wanted.to_pydict()
 
 
-def test_batches_without_values_leave_the_dictionaries_as_they_are():
-    words = pa.array(["a", "b", None, "c"] * 2).dictionary_encode()
-    whole = pa.record_batch({name: place(words) for name, place in PLACES.items()})
+@pytest.mark.parametrize("seed", range(9))
+def test_batches_without_values_leave_the_dictionaries_as_they_are(seed):
+    whole = placed(pa.array(["a", "b", None, "c"] * 2).dictionary_encode())
     empty = pa.record_batch({name: pa.nulls(5) for name in PLACES})
-    batches = [whole, empty, whole, empty, empty, whole]
-    for seed in range(9):
-        assert read(iter(batches), seed).to_pylist() == [
-            row for batch in batches for row in batch.to_pylist()
-        ]
+    rows = whole.to_pylist()
+    nothing = empty.to_pylist()
+    found = read(iter([whole, empty, whole, empty, empty, whole]), seed)
+    assert found.to_pylist() == rows + nothing + rows + nothing + nothing + rows
 
 
 def test_two_places_whose_names_with_dots_read_alike_have_dictionaries_of_their_own():
-    texts, numbers = (
-        pa.array(values * 2).dictionary_encode() for values in (["a", "b"], [5, 6])
-    )
+    texts = pa.array(["a", "b", "a", "b"]).dictionary_encode()
+    numbers = pa.array([5, 6, 5, 6]).dictionary_encode()
     inner = pa.StructArray.from_arrays([numbers], ["c"])
     table = pa.table({"x": pa.StructArray.from_arrays([texts, inner], ["b.c", "b"])})
     assert read(iter(table.to_batches() * 3), 1).to_pylist() == table.to_pylist() * 3
@@ -132,30 +132,20 @@ def test_two_places_whose_names_with_dots_read_alike_have_dictionaries_of_their_
 
 def test_slices_of_one_large_frame_keep_their_nested_categories():
     rows = 3_000_000
-    statuses = (
-        pl.Series(["ok", "fault", "idle"])
-        .cast(pl.Categorical)
-        .gather(np.arange(rows) * 3 // rows)
-    )
-    frame = pl.DataFrame({"s": statuses, "n": np.arange(rows) * 1.5}).select(
-        pl.struct("s", "n").alias("x")
-    )
+    thirds = np.arange(rows) * 3 // rows
+    statuses = pl.Series(["ok", "fault", "idle"], dtype=pl.Categorical).gather(thirds)
+    numbers = np.arange(rows) * 1.5
+    frame = pl.DataFrame({"s": statuses, "n": numbers}).select(x=pl.struct("s", "n"))
     texts = pl.col("x").struct.field("s").cast(pl.String)
     assert pl.from_arrow(read(frame, 1)).select(texts).equals(frame.select(texts))
 
 
-@pytest.mark.parametrize(
-    "make", [pl.DataFrame, pl.DataFrame.lazy], ids=["frame", "query"]
-)
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("make", [pl.DataFrame, pl.DataFrame.lazy])
 def test_what_several_threads_convert_and_compress_arrives_whole_and_in_order(
-    four_cores, make
+    four_cores, make, seed
 ):
-    rows = pl.select(n=pl.int_range(800_000))
-    text = rows.select(
-        "n",
-        text=pl.when(pl.col("n") % 7 > 0).then(
-            pl.format("a text of row {}", pl.col("n"))
-        ),
-    )
-    for seed in range(2):
-        assert pl.from_arrow(read(make(text), seed)).equals(text)
+    n = pl.col("n")
+    text = pl.when(n % 7 > 0).then(pl.format("a text of row {}", n))
+    frame = pl.select(n=pl.int_range(800_000)).with_columns(text=text)
+    assert pl.from_arrow(read(make(frame), seed)).equals(frame)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import subprocess
 import sys
 import threading
 import time
@@ -20,7 +19,7 @@ import pytest
 import rt_frames as rt
 from rt_frames.errors import UnsupportedTypeError
 from tests.support.compare import stored
-from tests.support.local import until
+from tests.support.local import run, until
 from tests.support.servers import KEY, Server
 from tests.support.sources import Source
 
@@ -31,25 +30,23 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("four_cores")
 
-ROWS, BATCHES = 2**15, 20  # of each about a megabyte
-MOST = 40  # batches of a megabyte on the way at once; the system's own buffers hold some of them
+ROWS = 2**15  # of about a megabyte
+BATCHES = 20
+# batches of a megabyte on the way at once; the system's own buffers hold some of them
+MOST = 40
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string_view())])
 NUMBERS = pa.schema([("n", pa.int64())])
+N = pl.col("n")
 
 
 def text_of(rows: int, start: int = 0) -> pl.DataFrame:
-    return pl.select(n=pl.int_range(start, start + rows)).select(
-        "n", text=pl.format("a text of row {}", pl.col("n"))
-    )
+    numbers = pl.select(n=pl.int_range(start, start + rows))
+    return numbers.select("n", text=pl.format("a text of row {}", N))
 
 
 def batch(number: int) -> pa.RecordBatch:
-    (made,) = (
-        text_of(ROWS, number * ROWS)
-        .to_arrow(compat_level=pl.CompatLevel.newest())
-        .to_batches()
-    )
-    return made
+    text = text_of(ROWS, number * ROWS)
+    return text.to_arrow(compat_level=pl.CompatLevel.newest()).to_batches()[0]
 
 
 def own_threads() -> list[str]:
@@ -72,7 +69,8 @@ def noted(
         if error is not None:
             raise error
     finally:
-        seen += [threading.get_ident(), None]
+        seen.append(threading.get_ident())
+        seen.append(None)
 
 
 def reader(
@@ -87,21 +85,24 @@ def frame() -> pl.DataFrame:
 
 @pytest.mark.parametrize("compression", ["zstd", None])
 @pytest.mark.parametrize(
-    "make",
-    [lambda: reader(noted([])), lambda: frame().lazy(), frame],
+    ("make", "rows"),
+    [
+        (lambda: reader(noted([])), ROWS * BATCHES),
+        (lambda: frame().lazy(), 2 * ROWS * BATCHES),
+        (frame, 2 * ROWS * BATCHES),
+    ],
     ids=["reader", "query", "frame"],
 )
 def test_rows_that_several_threads_encode_arrive_in_order(
-    client, service, name, make, compression
+    client, service, name, make, rows, compression
 ):
-    rows = client.create_table(name, make(), compression=compression).rows
+    table = client.create_table(name, make(), compression=compression)
+    assert table.rows == rows
     assert pl.from_arrow(stored(service, name)).equals(frame().head(rows))
-    assert rows in (ROWS * BATCHES, 2 * ROWS * BATCHES)
 
 
 ENDS = [
     None,
-    "cut",
     LookupError("no such sensor"),
     KeyboardInterrupt("mine"),
     SystemExit(3),
@@ -109,73 +110,83 @@ ENDS = [
 
 
 @pytest.mark.parametrize("ends", ENDS, ids=repr)
-@pytest.mark.parametrize(
-    ("open_data", "is_callers"),
-    [(reader, False), (iter, True)],
-    ids=["reader", "iterator"],
-)
-def test_a_reader_is_read_on_one_thread_of_its_own_and_an_iterator_on_the_callers_where_it_is_closed(
-    client, remote, server, name, ends, open_data, is_callers
-):
-    remote.list_tables(), client.list_tables()
-    here, seen = threading.get_ident(), []
-    data = open_data(noted(seen, ends if isinstance(ends, BaseException) else None))
-    if ends == "cut":
-        server.script = hang_up
-        with pytest.raises(rt.errors.RemoteError):
-            remote.create_table("t", data)
-    elif ends is None:
+def test_a_reader_is_read_on_one_thread_of_its_own(client, name, ends):
+    client.list_tables()
+    seen = []
+    data = reader(noted(seen, ends))
+    with raising(ends):
+        client.create_table(name, data)
+    assert seen.pop() is None
+    assert len(seen) > 1
+    assert len(set(seen)) == 1
+    assert threading.get_ident() not in seen
+    assert (name in client.list_tables()) == (ends is None)
+    until(lambda: not own_threads())
+
+
+@pytest.mark.parametrize("ends", ENDS, ids=repr)
+def test_an_iterator_is_read_and_closed_on_the_thread_of_the_caller(client, name, ends):
+    client.list_tables()
+    seen = []
+    with raising(ends):
+        client.create_table(name, noted(seen, ends))
+    assert seen.pop() is None
+    assert len(seen) > 1
+    assert set(seen) == {threading.get_ident()}
+    assert (name in client.list_tables()) == (ends is None)
+    until(lambda: not own_threads())
+
+
+@pytest.mark.parametrize("open_data", [reader, iter])
+def test_a_source_whose_upload_is_cut_is_read_on_one_thread(remote, server, open_data):
+    remote.list_tables()
+    server.script = hang_up
+    seen = []
+    data = open_data(noted(seen))
+    with pytest.raises(rt.errors.RemoteError):
         remote.create_table("t", data)
-    else:
-        with pytest.raises(type(ends)) as raised:
-            client.create_table(name, data)
-        assert raised.value is ends
-        assert name not in client.list_tables()
     # a reader's source is closed once nobody holds the reader
-    if ends != "cut" or is_callers:
+    if open_data is iter:
         assert seen.pop() is None
     assert len(seen) > 1
-    assert {thread == here for thread in seen} == {is_callers}
     assert len(set(seen)) == 1
+    assert (threading.get_ident() in seen) == (open_data is iter)
     until(lambda: not own_threads())
+
+
+@contextlib.contextmanager
+def raising(error: BaseException | None) -> Iterator[None]:
+    """Check that a block raises that very error, or none."""
+    if error is None:
+        yield
+        return
+    with pytest.raises(type(error)) as raised:
+        yield
+    assert raised.value is error
 
 
 def test_a_value_that_one_of_several_threads_cannot_convert_is_told_by_its_row(
     client, name
 ):
     bad = ROWS * BATCHES - 1000
-    texts = (
-        pl.when(pl.col("n") == bad)
-        .then(pl.lit("?"))
-        .otherwise(pl.col("n").cast(pl.String))
-    )
+    texts = pl.when(bad == N).then(pl.lit("?")).otherwise(N.cast(pl.String))
+    query = frame().lazy().select(x=texts)
     with pytest.raises(UnsupportedTypeError, match=rf"column 'x', row {bad}: .\?. "):
-        client.create_table(
-            name,
-            frame().lazy().select(x=texts),
-            dtypes={"x": "int64"},
-            compression="zstd",
-        )
+        client.create_table(name, query, dtypes={"x": "int64"}, compression="zstd")
     assert name not in client.list_tables()
 
 
 def small_batches(bad: set[int], error: Exception | None) -> Iterator[pa.RecordBatch]:
+    values = [-1 if row in bad else row % 100 for row in range(1000)]
     for start in range(0, 1000, 10):
         if error is not None and start == 500:
             raise error
-        yield pa.record_batch(
-            {
-                "n": [
-                    -1 if row in bad else row % 100 for row in range(start, start + 10)
-                ]
-            },
-            NUMBERS,
-        )
+        yield pa.record_batch({"n": values[start : start + 10]}, NUMBERS)
 
 
 @pytest.mark.parametrize("bad", [{0, 12}, {5, 15, 25}, {7}])
 @pytest.mark.parametrize(
-    "error", [None, LookupError("no such sensor"), pa.ArrowInvalid("broken")]
+    "error", [None, LookupError("none"), pa.ArrowInvalid("broken")]
 )
 @pytest.mark.parametrize("compression", ["zstd", None])
 def test_of_several_faults_the_first_is_told_whoever_meets_it_first(
@@ -188,7 +199,12 @@ def test_of_several_faults_the_first_is_told_whoever_meets_it_first(
 
 
 @pytest.mark.parametrize(
-    ("compression", "fails"), [("zstd", True), ("zstd", False), (None, False)]
+    ("compression", "fails"),
+    [
+        ("zstd", True),
+        ("zstd", False),
+        (None, False),
+    ],
 )
 def test_a_frame_is_freed_at_once_after_threads_encoded_it(
     remote, server, compression, fails
@@ -198,34 +214,43 @@ def test_a_frame_is_freed_at_once_after_threads_encoded_it(
     remote.list_tables()
     if fails:
         server.script = hang_up
+    with without_collections():
+        try:
+            remote.create_table("t", data, compression=compression)
+            failed = False
+        except rt.errors.RemoteError:
+            failed = True
+        del data
+        assert gone() is None
+    assert failed == fails
+
+
+@contextlib.contextmanager
+def without_collections() -> Iterator[None]:
+    """Collect now, and not in a block."""
     gc.collect()
     gc.disable()
     try:
-        if fails:
-            with pytest.raises(rt.errors.RemoteError):
-                remote.create_table("t", data, compression=compression)
-        else:
-            remote.create_table("t", data, compression=compression)
-        del data
-        assert gone() is None
+        yield
     finally:
         gc.enable()
 
 
 def test_a_frame_of_an_iterator_is_let_go_of_before_the_next_is_made(remote):
     made: list[weakref.ref] = []
-    alive: list[int] = []
+    alive: list[weakref.ref] = []
 
     def frames() -> Iterator[pl.DataFrame]:
-        for i in range(5):
-            alive.append(sum(one() is not None for one in made))
-            part = pl.select(n=pl.int_range(100_000) + i)
+        for start in range(5):
+            alive.extend(one for one in made if one() is not None)
+            part = pl.select(n=pl.int_range(100_000) + start)
             made.append(weakref.ref(part))
             yield part
             del part
 
     rt.to_table(frames(), "t")
-    assert alive == [0] * 5
+    assert len(made) == 5
+    assert alive == []
 
 
 def begun(connection: Connection):
@@ -293,6 +318,11 @@ def upload_slowly(held: Server, data: object, count, **options: object) -> int:
     return made
 
 
+def noise(number: int) -> pa.RecordBatch:
+    numbers = np.random.default_rng(number).integers(0, 2**63, 2**17)
+    return pa.record_batch([numbers], NUMBERS)
+
+
 @pytest.mark.parametrize(
     ("open_data", "compression"),
     [
@@ -306,43 +336,53 @@ def upload_slowly(held: Server, data: object, count, **options: object) -> int:
 def test_a_slow_network_slows_the_source_and_a_broken_one_closes_it(
     held, open_data, compression
 ):
-    source = Source(
-        None,
-        make=lambda n: pa.record_batch(
-            [np.random.default_rng(n).integers(0, 2**63, 2**17)], NUMBERS
-        ),
+    source = Source(None, make=noise)
+    made = upload_slowly(
+        held, open_data(source.run()), lambda: source.made, compression=compression
     )
-    assert (
-        0
-        < upload_slowly(
-            held, open_data(source.run()), lambda: source.made, compression=compression
-        )
-        < MOST
-    )
+    assert 0 < made < MOST
     assert source.closed
 
 
 def test_dask_partitions_are_computed_side_by_side_and_only_a_few_ahead(held):
     dd = pytest.importorskip("dask.dataframe")
-    begun, computed = [], []
+    begun = []
+    computed = []
 
     def part(number: int) -> pd.DataFrame:
         begun.append(number)
         until(lambda: number > 1 or {0, 1} <= {*begun}, 30)
         computed.append(number)
-        return pd.DataFrame(
-            {"n": np.random.default_rng(number).integers(2**62, size=2**19)}
-        )
+        return noise(number).to_pandas()
 
-    parts = dd.from_map(part, range(40), meta=pd.DataFrame({"n": np.arange(2)}))
-    assert 0 < upload_slowly(held, parts, lambda: len(computed)) < 20  # of 4 MiB
-    assert sorted(computed) == [*range(len(computed))]
+    parts = dd.from_map(part, range(160), meta=noise(0).to_pandas())
+    made = upload_slowly(held, parts, lambda: len(computed))
+    assert 0 < made < 80
+    assert sorted(computed) == list(range(len(computed)))
 
 
-LASTING = ["frame.to_arrow().to_reader()", "pl.concat([frame] * 3)"]
+LASTING = """
+import sys, threading, time
+import polars as pl
+import rt_frames as rt
+
+client = rt.connect(sys.argv[1], api_key="k")
+n = pl.int_range(800_000).alias("n")
+frame = pl.select(n).with_columns(text=pl.format("a text of row {}", "n"))
+data = [frame.to_arrow().to_reader(), pl.concat([frame] * 3)]
 # older versions of Polars have such an executor themselves
 if tuple(map(int, pl.__version__.split(".")[:2])) >= (1, 38):
-    LASTING.append("frame.lazy()")
+    data.append(frame.lazy())
+
+def upload():
+    threading.main_thread().join()
+    time.sleep(0.2)
+    for one in data:
+        client.create_table("t", one, compression="zstd")
+    print(len(data))
+
+threading.Thread(target=upload).start()
+"""
 
 
 @pytest.mark.skipif(
@@ -351,29 +391,26 @@ if tuple(map(int, pl.__version__.split(".")[:2])) >= (1, 38):
 )
 def test_an_upload_of_a_thread_that_outlives_the_main_one_is_whole(server):
     """The executor of `concurrent.futures` would raise RuntimeError there."""
-    code = f"""
-import sys, threading, time, polars as pl, rt_frames as rt
-client = rt.connect({server.url!r}, api_key="k")
-frame = pl.select(n=pl.int_range(800_000)).select("n", text=pl.format("a text of row {{}}", pl.col("n")))
-def upload():
-    threading.main_thread().join()
-    time.sleep(0.2)
-    for data in ({", ".join(LASTING)}):
-        client.create_table("t", data, compression="zstd")
-threading.Thread(target=upload).start()
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        check=True,
-        timeout=60,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stderr == ""
+    printed = run(LASTING, server.url, seconds=60)
+    assert len(server.posts) == int(printed)
     for request in server.posts:
         rows = pa.ipc.open_stream(request.body).read_all()["n"].to_numpy()
         assert np.array_equal(rows % 800_000, np.arange(len(rows)) % 800_000)
-    assert len(server.posts) == len(LASTING)
+
+
+MEMORY = """
+import sys
+import polars as pl, pyarrow as pa, rt_frames as rt
+
+url, column, cores = sys.argv[1:]
+pa.set_cpu_count(int(cores))
+text = pl.format("a text of row {}", pl.int_range(6_000_000))
+frame = pl.select(text=text)
+if column == "lists":
+    frame = frame.select(lists=pl.col("text").reshape((-1, 4)).arr.to_list())
+rt.connect(url, api_key="k").create_table("t", frame)
+print(pa.default_memory_pool().max_memory())
+"""
 
 
 @pytest.mark.parametrize(("column", "cores"), [("text", 2), ("lists", 16)])
@@ -387,18 +424,8 @@ def test_what_is_converted_at_a_time_takes_little_memory_however_many_cores_ther
         connection.answer(200)
 
     with Server(script=swallow) as server:
-        code = f"""
-import polars as pl, pyarrow as pa, rt_frames as rt
-pa.set_cpu_count({cores})
-text = pl.select(n=pl.int_range(6_000_000)).select(text=pl.format("a text of row {{}}", pl.col("n")))
-frame = text if {column == "text"} else text.select(lists=pl.col("text").reshape((-1, 4)).arr.to_list())
-rt.connect({server.url!r}, api_key="k").create_table("t", frame)
-print(pa.default_memory_pool().max_memory())
-"""
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
-    assert int(done.stdout) < 64e6
+        printed = run(MEMORY, server.url, column, str(cores))
+    assert int(printed) < 64e6
 
 
 @pytest.mark.parametrize("compression", ["zstd", None])
@@ -416,12 +443,9 @@ def test_an_error_of_a_source_holds_no_rows_once_it_was_dropped(
         raise LookupError("no such sensor")
 
     data = batches() if kind == "iterator" else reader(batches())
-    gc.disable()
-    try:
+    with without_collections():
         with contextlib.suppress(LookupError):  # pytest would keep it
             remote.create_table("t", data, compression=compression)
         del data
         assert [each() for each in known if each() is not None] == []
-    finally:
-        gc.enable()
     assert len(known) == 6

@@ -51,6 +51,11 @@ def in_parts(there: Tried) -> None:
     write.end().raise_for_status()
 
 
+def purge_and_append(there: Tried) -> None:
+    there.client.table("t").compact(purge=True)
+    rt.to_table(MORE, "t", client=there.client, if_exists="append")
+
+
 WRITES = {
     "create": to_table(ROWS, "new"),
     "append": to_table(MORE, if_exists="append"),
@@ -63,10 +68,17 @@ WRITES = {
     "add": alter(NULLS, add_columns=True),
     "drop": alter(MORE, drop_columns=["only"]),
     "replace": to_table(MORE, if_exists="replace"),
+    "replace rows": to_table(
+        MORE, if_exists="replace", where=pl.col("id").is_between(1990, 2099)
+    ),
     "rewrite": alter(ROWS.cast({"v": pl.String}), rewrite=True),
     "restore": lambda there: there.client.table("t", version=1).restore(),
+    "append to many files": to_table(MORE, if_exists="append"),
+    "upsert into many files": to_table(MORE, if_exists="upsert", on="id"),
+    "delete from many files": lambda there: there.client.table("t").delete("id < 10"),
+    "purge many files": purge_and_append,
 }
-QUICK = ("append", "upsert", "delete")
+QUICK = ("append", "upsert", "delete", "replace rows", "append to many files")
 
 
 def writes(*, quick: tuple[str, ...] = ()) -> pytest.MarkDecorator:
@@ -78,12 +90,16 @@ def writes(*, quick: tuple[str, ...] = ()) -> pytest.MarkDecorator:
 
 
 @pytest.fixture
-def table(tmp_path):
-    """A folder with a table of two versions, to copy."""
+def table(tmp_path, name):
+    """A folder with a table of two versions, or of many that are merged, to copy."""
     folder = tmp_path / "template"
     with rt.connect(folder, default=False) as client:
         rt.to_table(ROWS, "t", client=client)
         rt.to_table(ONLY, "t", client=client, if_exists="append")
+        if name.endswith("many files"):
+            client.table("t").delete("v = 7")
+            for row in ROWS.to_arrow().slice(0, 32).to_batches(max_chunksize=1):
+                lance.write_dataset(row, str(folder / "t.lance"), mode="append")
     return folder / "t.lance"
 
 

@@ -373,3 +373,36 @@ def test_heads_that_drip_hold_their_threads_for_ten_seconds(caller):
     assert answered
     for drip in drips:
         drip.close()
+
+
+LARGE = 105 * 2**20
+TOO_LARGE = {
+    "text": lambda: pa.array(["", "x" * LARGE]),
+    "large text": lambda: pa.array(["", "x" * LARGE], pa.large_string()),
+    "bytes": lambda: pa.array([b"", bytes(LARGE)]),
+    "a list": lambda: pa.array([[], np.zeros(LARGE, np.int8)]),
+    "texts of a list": lambda: pa.array([[], ["x" * (LARGE // 4)] * 4]),
+    "a struct": lambda: pa.array([{"s": ""}, {"s": "x" * LARGE}]),
+}
+
+
+@pytest.mark.parametrize("make", TOO_LARGE.values(), ids=TOO_LARGE)
+def test_a_cell_above_a_hundred_megabytes_is_refused_by_column_and_row(caller, make):
+    table = pa.table({"n": [1, 2], "large": make()})
+    answer = caller.create("t", stream(table, compression="zstd"))
+    assert answer.status_code == 413
+    assert message(answer).startswith("column 'large', row 1: a value takes more than")
+    assert caller.tables() == []
+
+
+def test_a_category_above_a_hundred_megabytes_is_refused(caller):
+    table = pa.table({"k": TOO_LARGE["text"]().dictionary_encode()})
+    answer = caller.create("t", stream(table, compression="zstd"))
+    assert answer.status_code == 413
+    assert message(answer).startswith("column 'k': a value takes more than")
+
+
+def test_cells_of_a_hundred_megabytes_and_more_rows_than_that_are_stored(caller):
+    table = pa.table({"s": ["x" * 10**8, "y"], "t": ["", "x" * 10**8]})
+    assert caller.create("t", stream(table, compression="zstd")).status_code == 200
+    assert caller.read("t").equals(table)

@@ -223,6 +223,17 @@ def test_the_official_client_deletes_adds_and_drops_columns_and_restores(db, cal
     assert caller.version("t") == 6
 
 
+def test_the_official_client_lists_versions_with_their_operations(db):
+    table = db.create_table("t", TABLE)
+    table.delete("n = 1")
+    newest, oldest = table.list_versions()
+    assert newest["version"] == 2
+    assert newest["metadata"]["operation"] == "delete"
+    assert oldest["metadata"]["total_rows"] == str(TABLE.num_rows)
+    apart = newest["timestamp"] - oldest["timestamp"]
+    assert dt.timedelta(0) < apart < dt.timedelta(minutes=1)
+
+
 def test_the_official_client_writes_in_parts(db, caller):
     table, big = (
         db.create_table("t", pa.table({"n": [-1]})),
@@ -277,7 +288,7 @@ def test_rows_that_cannot_be_read_to_their_end_are_an_error_and_no_shorter_table
 def test_what_is_not_done_is_a_501_that_says_what_and_changes_nothing(db, caller):
     table = db.create_table("t", TABLE)
     for call, told in [
-        (table.list_versions, "no endpoint"),
+        (table.tags.list, "no endpoint"),
         (lambda: table.add_columns({"m": "n + 1"}), "does not compute columns"),
         (lambda: table.search([1.0, 2.0]).to_arrow(), "vector search"),
         (lambda: table.search().select({"m": "n + 1"}).to_arrow(), "names"),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 UPSERT = (
     "merge_insert/?on=id&when_matched_update_all=true&when_not_matched_insert_all=true"
 )
+WHERE = "rt_frames.where"
 TYPES = {"id": pa.int64(), "a": pa.string(), "b": pa.int32()}
 
 
@@ -153,13 +154,42 @@ def replace(drawn: random.Random) -> Operation:
     return Operation(f"replace {rows.to_pydict()}", send, lambda _: after)
 
 
-def delete(drawn: random.Random) -> Operation:
-    name, value = drawn.choice([("id", 1), ("id", 5), ("a", "x"), ("b", 2)])
+def with_where(rows: pa.Table, where: str | bytes | None) -> pa.Table:
+    """Return rows whose stream says which rows they replace."""
+    return rows.replace_schema_metadata({} if where is None else {WHERE: where})
+
+
+def draw_condition(drawn: random.Random) -> tuple[str, Any]:
+    return drawn.choice([("id", 1), ("id", 5), ("a", "x"), ("b", 2)])
+
+
+def without(table: Table, name: str, value: Any) -> Table:
+    if name not in table.types:
+        raise RefusedError(name)
+    return Table(table.types, [row for row in table.rows if row[name] != value])
+
+
+def replace_where(drawn: random.Random) -> Operation:
+    name, value = draw_condition(drawn)
+    rows = draw_rows(drawn, ["a", "b"])
+    same = pa.array([value] * rows.num_rows, TYPES[name])
+    rows = rows.set_column(rows.schema.get_field_index(name), name, same)
+    condition = f"{name} = {value!r}"
 
     def apply(table):
-        if name not in table.types:
-            raise RefusedError(name)
-        return Table(table.types, [row for row in table.rows if row[name] != value])
+        table.check_fits(TYPES)
+        kept = without(table, name, value).rows
+        return Table(table.types, [*kept, *map(table.filled, rows.to_pylist())])
+
+    send = send_slowly("replace_where/", with_where(rows, condition))
+    return Operation(f"where {condition} {rows.to_pydict()}", send, apply)
+
+
+def delete(drawn: random.Random) -> Operation:
+    name, value = draw_condition(drawn)
+
+    def apply(table):
+        return without(table, name, value)
 
     condition = f"{name} = {value!r}"
     return Operation(
@@ -224,7 +254,7 @@ START = Table(
         for number in range(6)
     ],
 )
-KINDS = [append, upsert, replace, delete, add, drop, cast, restore]
+KINDS = [append, upsert, replace, replace_where, delete, add, drop, cast, restore]
 CHANGING_COLUMNS = ("add", "drop", "cast", "replace", "restore")
 
 
@@ -264,7 +294,7 @@ def check(pair, statuses, found: Table) -> None:
     assert found in [apply_all(done), apply_all(done[::-1])]
     for one, other, status in zip(pair, pair[::-1], statuses, strict=True):
         if status == 409:
-            assert one.what.startswith(("append", "upsert"))
+            assert one.what.startswith(("append", "upsert", "where"))
             assert other.what.startswith(CHANGING_COLUMNS)
         elif status != 200:
             assert status == 400

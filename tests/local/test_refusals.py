@@ -354,6 +354,32 @@ def test_a_value_that_tables_cannot_hold_is_refused_with_its_path(
     assert caller.tables() == []
 
 
+MIDNIGHT = pa.array([0] * 5, pa.date64())
+INVALID = {
+    "date64 of half a day": (pa.chunked_array([MIDNIGHT, HALF_DAY]), "row 5"),
+    "time beyond a day": (
+        pa.array([1, None, 86_400], pa.int32()).view(pa.time32("s")),
+        "row 2",
+    ),
+    "no UTF-8": (pa.array([b"a", b"\xff"]).view(pa.string()), "row 1"),
+    "no JSON": (json_of("1", None, "{"), "row 2"),
+    "no JSON in a later batch": (
+        pa.chunked_array([json_of("1", "2"), json_of("3", "nope")]),
+        "row 3",
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "row"), INVALID.values(), ids=INVALID)
+def test_a_value_that_its_type_does_not_allow_is_refused_with_its_row(
+    caller, values, row
+):
+    said = message(caller.create("t", pa.table({"c": values})))
+    assert f"column 'c', {row} of the Arrow stream: " in said
+    assert "correct " in said
+    assert "resend" not in said
+
+
 def test_nulls_under_a_null_are_no_nulls_of_a_field_that_is_not_nullable(caller):
     inner = pa.array([1, None], pa.int64())
     struct = pa.StructArray.from_arrays(

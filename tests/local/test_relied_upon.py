@@ -24,6 +24,7 @@ test_folders.py (threads, forks, figures, stopping):
 from __future__ import annotations
 
 import datetime
+import struct
 
 import lance
 import pyarrow as pa
@@ -96,6 +97,54 @@ def test_lance_says_that_a_filter_fails_for_a_value(folder):
     rows = lance.dataset(folder).scanner(filter="(n / (n - 1) > 0)").to_reader()
     with pytest.raises(pa.ArrowInvalid, match=r"applying filter expression.*by zero"):
         rows.read_all()
+
+
+NAN_BELOW = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0000))[0]
+DAYS = [datetime.datetime(2024, 1, 5, 3), datetime.datetime(2024, 1, 5, 6), None]
+ODD = pa.table(
+    {
+        "small": pa.array([0, 3, 2**32 - 1], pa.uint32()),
+        "one": pa.array([2_000_000, 1, -1], pa.int32()),
+        "other": pa.array([2_000, 1, 1], pa.int32()),
+        "n": pa.array([1, 2, None], pa.int64()),
+        "r": pa.array([NAN_BELOW, 2.0, None]),
+        "zero": pa.array([0.0, 1.0, None]),
+        "below": pa.array([-0.0, 1.0, None]),
+        "s": pa.array(DAYS, pa.timestamp("s")),
+        "ns": pa.array(DAYS, pa.timestamp("ns")),
+        "east": pa.array(DAYS, pa.timestamp("us", "America/New_York")),
+        "text": pa.array(["a", "b", None]),
+    }
+)
+# a condition, and the rows that Lance finds; not those that one expects
+FOUND = [
+    # whole numbers wrap, and constants take the column's type before
+    ("small < 3 - 7", [0, 1]),
+    ("one * other < 0", [0, 2]),
+    # several IN lists about one column lose its nulls
+    ("n NOT IN (1) OR n NOT IN (2)", [0, 1, 2]),
+    # NaN with its sign bit is below all numbers
+    ("r < 1", [0]),
+    # zeros of two signs differ between columns
+    ("zero <> below", [0]),
+    # a literal finer than its column is cut
+    ("s = timestamp '2024-01-05 03:00:00.5'", [0]),
+    # a moment outside the years of nanoseconds is null
+    ("ns < timestamp '9999-12-31 00:00:00'", []),
+    # a date is midnight in UTC, a moment without zone is local midnight
+    ("east >= date '2024-01-05'", [0, 1]),
+    ("east >= timestamp '2024-01-05 00:00:00'", [1]),
+    # functions make long values of short ones
+    ("length(repeat(text, 1000000)) = 1000000", [0, 1]),
+    ("length(text || text || text) = 3", [0, 1]),
+]
+
+
+@pytest.mark.parametrize(("condition", "rows"), FOUND)
+def test_lance_finds_other_rows_than_a_condition_says(tmp_path, condition, rows):
+    table = lance.write_dataset(ODD, str(tmp_path / "odd.lance"))
+    found = table.to_table(columns=["n"], filter=condition, with_row_id=True)
+    assert found["_rowid"].to_pylist() == rows
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ import decimal
 import itertools
 import os
 import shutil
+import threading
 import time
+from collections import Counter
 
 import lance
 import pyarrow as pa
@@ -18,8 +20,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from rt_frames.local import LocalService
 from tests.local.test_multipart import Write
-from tests.support.local import ARROW, JSON, TABLE, message, stream
+from tests.support.local import ARROW, JSON, TABLE, Caller, message, stream
 
 UTC = dt.UTC
 OTHER = pa.table(
@@ -164,6 +167,30 @@ def test_a_list_has_tables_alone_sorted_and_comes_in_pages_of_the_size_asked_for
         for limit in ("0", "-1", "x", "1.5", "\N{SUPERSCRIPT TWO}", "9" * 30):
             answer = caller.send("GET", f"{path}?limit={limit}")
             assert (answer.status_code, "limit" in message(answer)) == (400, True)
+
+
+@pytest.mark.parametrize("limit", [1, 20, 198])
+def test_a_page_of_a_list_looks_at_its_own_tables_alone(tmp_path, limit):
+    for number in range(200):
+        (tmp_path / f"t{number:03}.lance" / "_versions").mkdir(parents=True)
+    calls: Counter[str] = Counter()
+
+    def count_call(_frame, event, called):
+        if event == "c_call":
+            calls[called.__name__] += 1
+
+    threading.setprofile(count_call)
+    try:
+        with LocalService(tmp_path) as service:
+            caller = Caller(tmp_path, service.url, service.api_key)
+            calls.clear()
+            page = caller.send("GET", f"/v1/tables?limit={limit}&page_token=t000")
+            caller.close()
+    finally:
+        threading.setprofile(None)
+    assert len(page.json()["tables"]) == limit
+    # and at the one that decides whether there is another page
+    assert calls["stat"] == limit + 1
 
 
 @pytest.mark.parametrize(

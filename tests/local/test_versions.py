@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import rt_frames as rt
 from rt_frames.local import LocalService
 from tests.local.test_multipart import Write
 from tests.support.local import ARROW, JSON, Caller, age, stream, unnamed
@@ -26,10 +28,20 @@ ROWS = ADDED.append_column("s", [["a", None]])
 NO_TIME = datetime.timedelta(0)
 
 
+class Slow(Caller):
+    """A caller that sends each request twenty minutes after the one before."""
+
+    def send(self, *request, **headers):
+        for manifest in self.root.glob("*.lance/_versions/*"):
+            written = manifest.stat().st_mtime - 1200
+            os.utime(manifest, (written, written))
+        return super().send(*request, **headers)
+
+
 @contextlib.contextmanager
 def serving(root, keep):
     with LocalService(root, api_key=KEY, keep=keep) as service:
-        caller = Caller(root, service.url, KEY)
+        caller = Slow(root, service.url, KEY)
         yield caller
         caller.close()
 
@@ -193,6 +205,7 @@ def test_before_a_write_go_versions_replaced_a_day_ago_and_those_behind_the_nint
         (alter if what == "alter" else THINGS[what][0])(caller)
     newest = 1 + len(history)
     old = min(old, newest - 1)
+    age(caller.root / "t.lance" / "_versions", hours=1)
     for version in versions(caller.root):
         if version <= old + 1:  # what was replaced by it was replaced then
             age(
@@ -239,17 +252,47 @@ def test_what_a_tag_names_and_what_others_read_within_the_day_stays(caller):
     lance.dataset(str(caller.root / "t.lance")).tags.create("kept", 1)
     reading = lance.dataset(str(caller.root / "t.lance"))
     for _ in range(11):
+        age(caller.root / "t.lance" / "_versions", hours=1)
         replace(caller)
     assert versions(caller.root) == [1, *range(3, 13)]
     assert reading.to_table().equals(ROWS)
 
 
+def test_no_version_younger_than_ten_minutes_goes_whatever_is_kept(tmp_path):
+    with (
+        LocalService(tmp_path, keep=NO_TIME) as service,
+        rt.connect(service.url, api_key=service.api_key, dialect="lancedb") as client,
+    ):
+        client.create_table("t", ROWS)
+        for if_exists in ("replace", "append", "upsert") * 4:
+            on = "n" if if_exists == "upsert" else None
+            client.create_table("t", ROWS, if_exists=if_exists, on=on)
+        assert versions(tmp_path) == [*range(1, 14)]
+        for _ in range(10):
+            client.create_table("t", ROWS, if_exists="replace")
+        assert versions(tmp_path) == [*range(1, 24)]
+        age(tmp_path / "t.lance", hours=0.2)
+        client.create_table("t", ROWS, if_exists="replace")
+        assert versions(tmp_path) == [23, 24]
+
+
+def test_some_hundred_versions_go_at_once_and_the_others_at_the_next_write(caller):
+    caller.create("t", ADDED)
+    for number in range(620):
+        lance.dataset(str(caller.root / "t.lance")).update({"n": f"n + {number}"})
+    age(caller.root / "t.lance", hours=25)
+    for left in (321, 22, 3):
+        append(caller)
+        assert len(versions(caller.root)) == left + 1
+    assert unnamed(caller.root) == []
+
+
 def test_of_thousands_of_versions_those_whose_day_is_over_go_together(caller):
     """The engine reads all manifests to remove any."""
     caller.create("t", ADDED)
-    for _ in range(40):
+    for _ in range(29):
         lance.write_dataset(ADDED, str(caller.root / "t.lance"), mode="append")
-    for gone, left in ((3, 41), (4, 38)):
+    for gone, left in ((2, 30), (3, 28)):
         for version in versions(caller.root)[: gone + 1]:
             age(
                 caller.root
@@ -345,7 +388,7 @@ def test_the_console_script_serves_with_a_time_of_its_own(tmp_path, hours, kept)
         url, key = (
             process.stdout.readline().strip().partition("=")[2] for _ in range(2)
         )
-        caller = Caller(tmp_path, url, key)
+        caller = Slow(tmp_path, url, key)
         caller.create("t", ROWS)
         assert [replace(caller).status_code for _ in range(3)] == [200] * 3
         caller.close()

@@ -410,6 +410,55 @@ def upserting(frame: Frame, keys: list[str]) -> Step:
     return step
 
 
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """The rows whose column has a value, or is null, drawn for a column's type."""
+
+    name: str
+    arrow: pa.DataType
+    value: Any
+
+    @property
+    def expression(self) -> pl.Expr:
+        column = pl.col(self.name)
+        if self.value is None:
+            return column.is_null()
+        is_uuid = isinstance(self.value, uuid.UUID)
+        return column == pl.lit(self.value.bytes if is_uuid else self.value)
+
+    def holds(self, fields: dict[str, pa.Field]) -> Callable[[Any], bool]:
+        """Return the test of a row of a table whose column may have another type."""
+        if self.name not in fields:
+            raise RefusedError(self.name)
+        if self.value is None:
+            return lambda row: row[self.name] is None
+        arrow = fields[self.name].type
+        is_alike = types.is_date(arrow) == types.is_date(self.arrow)
+        if family(arrow) != family(self.arrow) or not is_alike:
+            raise RefusedError(self.name)
+        value = fit(self.value, arrow)
+        return lambda row: row[self.name] == value
+
+
+def replacing_where(frame: Frame, place: Place) -> Step:
+    def step(table: Table) -> Table:
+        if place.name not in frame.columns:
+            raise RefusedError(place.name)
+        if table is None:
+            new = created(frame)
+            table = Model(new.fields, [])
+        check_columns(frame, table)
+        rows = converted(frame, table.fields)
+        holds = place.holds(table.fields)
+        if not all(map(holds, rows)):
+            raise RefusedError(rows)
+        kept = [row for row in table.rows if not holds(row)]
+        nothing = dict.fromkeys(table.fields)
+        return Model(table.fields, [*kept, *({**nothing, **row} for row in rows)])
+
+    return step
+
+
 # Random calls
 
 
@@ -517,6 +566,39 @@ def draw_upsert(r: random.Random, table: Table) -> Call:
     return Call(f"upsert {frame}, on={keys}, add_columns={more}", do, steps, frame)
 
 
+def draw_place(r: random.Random, fields: dict[str, pa.Field]) -> Place:
+    names = [name for name, field in fields.items() if field.type != LIST]
+    if not names or r.random() < 0.1:
+        name = r.choice([*fields])
+        return Place(name, fields[name].type, None)
+    name = r.choice(names)
+    arrow = fields[name].type
+    values = draw_values(r, arrow, 5)
+    known = [one for one in values if one is not None and one == one]  # noqa: PLR0124
+    return Place(name, arrow, r.choice(known or [None]))
+
+
+def draw_replace_where(r: random.Random, table: Table) -> Call:
+    more = r.random() < 0.2
+    frame = draw_rows(r, table, [], more=more)
+    fields = {name: pa.field(name, frame.sent_type(name)) for name in frame.columns}
+    place = draw_place(r, table.fields if table is not None else fields)
+    if r.random() < 0.9:
+        same = (place.arrow, [place.value] * frame.height)
+        library = "Arrow" if place.arrow == pa.uuid() else frame.library
+        frame = Frame({**frame.columns, place.name: same}, library)
+    steps = [replacing_where(frame, place)]
+    if more:
+        steps.insert(0, adding_columns_of(frame, [place.name]))
+
+    def do(client: rt.Client) -> Any:
+        where = place.expression
+        options = {"if_exists": "replace", "where": where, "add_columns": more}
+        return client.create_table(NAME, frame.make(), **options)
+
+    return Call(f"where {place}: {frame}, add_columns={more}", do, steps, frame)
+
+
 def draw_replace(r: random.Random, table: Model) -> Call:
     return draw_create(r, table, if_exists="replace")
 
@@ -539,13 +621,22 @@ def draw_create(r: random.Random, table: Table, *, if_exists: str = "") -> Call:
     return Call(f"create {frame}, if_exists={if_exists}", do, [step], frame)
 
 
-_CONDITIONS: dict[str, Callable[[Any, Any], bool]] = {
-    "`{}` IS NULL": lambda value, _: value is None,
-    "`{}` IS NOT NULL": lambda value, _: value is not None,
-    "`{}` = ?": lambda value, other: value is not None and value == other,
-    "NOT (`{}` = ?)": lambda value, other: value is not None and value != other,
-    "`{}` <> ?": lambda value, other: value is not None and value != other,
-    "`{}` IS DISTINCT FROM ?": lambda value, other: value != other,
+# a condition on a column, and whether a value of the column fulfils it
+_CONDITIONS: dict[str, tuple[Any, Callable[[Any, Any], bool]]] = {
+    "is null": (lambda c, _: c.is_null(), lambda value, _: value is None),
+    "is not null": (lambda c, _: c.is_not_null(), lambda value, _: value is not None),
+    "equal": (
+        lambda c, literal: c == literal,
+        lambda value, other: value is not None and value == other,
+    ),
+    "not equal": (
+        lambda c, literal: ~(c == literal),
+        lambda value, other: value is not None and value != other,
+    ),
+    "another or null": (
+        lambda c, literal: (c != literal) | c.is_null(),
+        lambda value, other: value != other,
+    ),
 }
 
 
@@ -558,13 +649,14 @@ def draw_delete(r: random.Random, table: Model) -> Call:
     elif types.is_floating(arrow):
         conditions = conditions[:3]
     condition = r.choice(conditions)
-    holds = _CONDITIONS[condition]
+    express, holds = _CONDITIONS[condition]
     values = [row[name] for row in table.rows if row[name] is not None]
     values = [value for value in values if value == value]  # noqa: PLR0124
     value = r.choice(values or VALUES[family(arrow)][:1])
     value = fit(value, arrow)
-    where = condition.format(name)
-    params = [value] if "?" in where else None
+    stored = value.bytes if isinstance(value, uuid.UUID) else value
+    literal = pl.from_arrow(pa.array([stored], arrow))
+    where = express(pl.col(name), pl.lit(literal))
 
     def step(now: Table) -> Table:
         now = existing(now)
@@ -574,9 +666,9 @@ def draw_delete(r: random.Random, table: Model) -> Call:
         return Model(now.fields, kept)
 
     def do(client: rt.Client) -> Any:
-        return client.table(NAME).delete(where, params=params)
+        return client.table(NAME).delete(where)
 
-    return Call(f"delete {where} {params}", do, [step])
+    return Call(f"delete {name} {condition} {value}", do, [step])
 
 
 def draw_new_name(r: random.Random, table: Model) -> str:

@@ -22,6 +22,7 @@ STEPS = 9
 _DRAW = {
     model.draw_append: 5,
     model.draw_upsert: 7,
+    model.draw_replace_where: 5,
     model.draw_delete: 3,
     model.draw_add: 1,
     model.draw_drop_columns: 1,
@@ -35,6 +36,7 @@ _DRAW = {
 KINDS = (
     "append",
     "upsert",
+    "where",
     "delete",
     "add",
     "drop",
@@ -47,7 +49,12 @@ KINDS = (
 )
 # it refuses to cast a column without nulls if a deleted row had one
 _ENGINE_SEES_DELETED_ROWS = "Found unmasked nulls for non-nullable"
-_MAY_CREATE = [model.draw_create, model.draw_append, model.draw_upsert]
+_MAY_CREATE = [
+    model.draw_create,
+    model.draw_append,
+    model.draw_upsert,
+    model.draw_replace_where,
+]
 
 
 class Sequence:
@@ -117,6 +124,10 @@ class Sequence:
         if kind == "upsert" and self.table is not None:
             inserted = len(call.apply(self.table).rows) - len(self.table.rows)
             assert result.inserted == inserted
+        if kind == "where":
+            before = 0 if self.table is None else len(self.table.rows)
+            after = len(call.apply(self.table).rows)
+            assert result.deleted == before + call.frame.height - after
 
     def refuse(self, call: Call) -> None:
         """Check that a call is refused, and changes only columns it names."""

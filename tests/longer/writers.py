@@ -9,7 +9,7 @@ import random
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from tests.support.servers import KEY, Connection, Server
 _DRAW = {
     model.draw_upsert: 5,
     model.draw_append: 4,
+    model.draw_replace_where: 4,
     model.draw_delete: 2,
     model.draw_add: 1,
     model.draw_drop_columns: 1,
@@ -35,6 +36,9 @@ _DRAW = {
     model.draw_rewrite: 3,
     model.draw_replace: 1,
 }
+
+
+Kind = Callable[[random.Random, model.Model], Call]
 
 
 class Proxy:
@@ -143,12 +147,16 @@ class Writers:
         return "together"
 
 
-def check(writers: Writers, root: Path, r: random.Random) -> str:
+def check(
+    writers: Writers, root: Path, r: random.Random, kind: Kind | None = None
+) -> str:
     """Draw a table and two calls, make them, and compare the stored table."""
     frame = model.draw_new(r)
     table = model.created(frame)
     writers.direct.create_table(NAME, frame.make(), if_exists="replace")
     pair = Pair(table, [draw(r, table), draw(r, table)])
+    if kind is not None:
+        pair.calls[r.randrange(2)] = kind(r, table)
     try:
         how = writers.make(pair, r)
         found = lance.dataset(str(root / f"{NAME}.lance")).to_table()
@@ -163,8 +171,10 @@ def check(writers: Writers, root: Path, r: random.Random) -> str:
     return f"{how}: {confirmed} confirmed"
 
 
-def run(count: int, seed: int, first: int = 0) -> Counter[str]:
-    """Draw numbered pairs. Each can be repeated alone."""
+def run(
+    count: int, seed: int, first: int = 0, kind: Kind | None = None
+) -> Counter[str]:
+    """Draw numbered pairs, one call of each of a kind. Each can be repeated alone."""
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -181,7 +191,7 @@ def run(count: int, seed: int, first: int = 0) -> Counter[str]:
             for number in range(first, first + count):
                 r = random.Random(f"{seed}/{number}")
                 try:
-                    counts[check(writers, root, r)] += 1
+                    counts[check(writers, root, r, kind)] += 1
                 except BaseException as error:
                     error.add_note(f"seed {seed}, pair {number}")
                     raise

@@ -6,7 +6,7 @@ do not see ``frame.remote``.
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from typing import assert_type
 
 import pandas as pd
@@ -51,9 +51,22 @@ assert_type(polars_frame.lazy().pipe(rt.tee, "t"), pl.LazyFrame)
 assert_type(rt.schema(polars_frame.lazy()), pa.Schema)
 
 rt.to_table(polars_frame, "t", if_exists="replace")
+rt.to_table(polars_frame, "t", if_exists="replace", where=pl.col("a") == 1)
+rt.to_table(polars_frame, "t", if_exists="replace", where=[("a", "in", [1, 2])])
+assert_type(table.deleted, int | None)
 rt.to_table(polars_frame, "t", if_exists="upsert", on=["a"], add_columns=True)
-assert_type(rt.table("t").delete("a = ?", params=[1]), int | None)
+assert_type(rt.table("t").delete(pl.col("a") == 1), int | None)
 assert_type(rt.table("t", version=3).restore(), rt.RemoteTable)
+yesterday = datetime.now(UTC) - timedelta(days=1)
+assert_type(rt.table("t", version=yesterday), rt.RemoteTable)
+assert_type(client.table("t", version=pd.Timestamp.now("UTC")), rt.RemoteTable)
+history = rt.table("t").history(limit=10)
+assert_type(history, tuple[rt.Version, ...])
+assert_type(history[0].version, int)
+assert_type(history[0].time, datetime)
+assert_type(history[0].operation, str | None)
+assert_type(history[0].rows, int | None)
+assert_type(rt.table("t").compact(purge=True), rt.RemoteTable)
 assert_type(
     rt.alter_table(
         polars_frame.lazy(), "t", pandas_frame, rename={"a": "b"}, rewrite=True
@@ -74,13 +87,16 @@ assert_type(
 
 assert_type(table.to_pandas(columns=["a"], where="a > 1", limit=1), pd.DataFrame)
 assert_type(
-    table.to_polars(where="a = ? OR b < ?", params=[1, date(2024, 3, 1)]), pl.DataFrame
+    table.to_polars(where=(pl.col("a") == 1) | (pl.col("b") < date(2024, 3, 1))),
+    pl.DataFrame,
 )
 assert_type(table.to_arrow(limit=0), pa.Table)
+assert_type(table.columns, list[str])
+assert_type(table.head(), pl.DataFrame)
 assert_type(table.scan().filter(pl.col("a") > 1).collect(), pl.DataFrame)
 assert_type(table.scan().pipe(rt.to_table, "t", if_exists="replace"), rt.RemoteTable)
 assert_type(table.count(), int)
-assert_type(table.count("a IN (?, ?)", params=(1, 2)), int)
+assert_type(table.count([("a", "in", (1, 2))]), int)
 table.drop()
 
 assert_type(rt.list_tables(client=client), list[str])

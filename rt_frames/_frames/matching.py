@@ -1,0 +1,123 @@
+"""Rows that replace those which match a condition: each must match it, too.
+
+A row is tested as it is sent, in the types of the table, so that what goes and what
+comes is told apart by one rule: that of `_schema/leaves.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from rt_frames._schema.keys import show_key
+from rt_frames._schema.leaves import (
+    And,
+    Compare,
+    Condition,
+    Constant,
+    IsIn,
+    IsNull,
+    Not,
+    Or,
+    columns_of,
+)
+from rt_frames.errors import UnsupportedTypeError
+
+_call = pc.call_function
+_KERNELS = {
+    "==": "equal",
+    "!=": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+}
+
+
+def check_rows(
+    condition: Condition, batch: pa.RecordBatch, origin: str, rows_before: int
+) -> None:
+    """Raise if a row does not match. The error names it, as ``origin`` counts rows."""
+    found = pc.fill_null(_match(condition, batch), False)
+    row = pc.index(found, False).as_py()
+    if row < 0:
+        return
+    values = []
+    names = columns_of(condition)
+    for name in names:
+        column = pa.chunked_array([_stored(batch.column(name))])
+        shown = show_key(column, row, batch.schema.field(name).type)
+        values.append(f"{name}={shown}")
+    place = f"{origin}, row" if origin else "row"
+    raise UnsupportedTypeError(
+        f"where: {place} {rows_before + row} does not match ({', '.join(values):.200}); "
+        "nothing was stored; correct the row, or leave it out",
+        columns=tuple(names),
+    )
+
+
+def _match(condition: Condition, batch: pa.RecordBatch) -> Any:
+    """Return for each row whether it matches; null where that is unknown."""
+    if isinstance(condition, Constant):
+        return pa.array([condition.value] * batch.num_rows, pa.bool_())
+    if isinstance(condition, Not):
+        return _call("invert", [_match(condition.part, batch)])
+    if isinstance(condition, And | Or):
+        kernel = "and_kleene" if isinstance(condition, And) else "or_kleene"
+        parts = [_match(part, batch) for part in condition.parts]
+        return functools.reduce(lambda left, right: _call(kernel, [left, right]), parts)
+    column = _comparable(batch.column(condition.column))
+    if isinstance(condition, IsNull):
+        return column.is_null()
+    if isinstance(condition, Compare):
+        return _compare(condition, column)
+    return _is_in(condition, column)
+
+
+def _stored(column: pa.Array) -> pa.Array:
+    return column.storage if isinstance(column, pa.ExtensionArray) else column
+
+
+def _comparable(column: pa.Array) -> pa.Array:
+    """Return a column in a type in which Arrow compares the values of conditions."""
+    column = _stored(column)
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if types.is_temporal(column.type):
+        return column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
+    if types.is_fixed_size_binary(column.type):
+        return column.cast(pa.binary())
+    if types.is_floating(column.type):
+        # -0.0 becomes 0.0
+        return _call("add", [column.cast(pa.float64()), 0.0])
+    return column
+
+
+def _compare(leaf: Compare, column: pa.Array) -> Any:
+    kernel = _KERNELS[leaf.operator]
+    if not types.is_floating(column.type):
+        return _call(kernel, [column, pa.scalar(leaf.value, column.type)])
+    is_nan = _call("is_nan", [column])
+    if math.isnan(leaf.value):
+        return _call(kernel, [is_nan, True])
+    found = _call(kernel, [column, leaf.value])
+    # NaN is above all numbers
+    return _call("or", [found, is_nan]) if leaf.operator in (">", ">=") else found
+
+
+def _is_in(leaf: IsIn, column: pa.Array) -> Any:
+    values = [*leaf.values]
+    has_nan = types.is_floating(column.type) and any(map(math.isnan, values))
+    if has_nan:
+        values = [value for value in values if not math.isnan(value)]
+    options = pc.SetLookupOptions(pa.array(values, column.type))
+    found = _call("is_in", [column], options)
+    if has_nan:
+        found = _call("or", [found, _call("is_nan", [column])])
+    unknown = pa.scalar(None, pa.bool_())
+    return _call("if_else", [column.is_valid(), found, unknown])

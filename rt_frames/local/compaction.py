@@ -1,0 +1,184 @@
+"""Merge the small files of a table, and rewrite those that hold more than its rows.
+
+Every append and upsert adds a fragment, and every upsert and delete a file to each
+older one; Lance reads and writes the list of all at each commit. So a write first
+merges the small fragments at the table's end, if they are many. Fragments in the middle
+stay, since Lance puts what it rewrites at the end: the order of the rows is kept.
+
+The caller holds the table's lock.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from pathlib import Path
+from typing import Any
+
+import lance
+from lance import LanceOperation
+from lance.optimize import Compaction
+
+from rt_frames.local import calls, commits, engine
+from rt_frames.local.http_error import HTTPError
+
+log = logging.getLogger("rt_frames")
+
+# a fragment is small below both
+FULL_ROWS = 2**20
+FULL_BYTES = 2**26
+# small fragments that a table may have
+MAX_SMALL = 32
+# an older fragment is rewritten if the newer ones have a quarter of its rows, or if
+# so many of its rows are deleted
+MAX_TIMES_LARGER = 4
+MAX_DELETED = 0.3
+# of stored rows that are rewritten at once
+BATCH_BYTES = 2**22
+MAX_BATCH_ROWS = 2**13
+
+
+def merge_small(folder: Path) -> None:
+    """Merge a table's small fragments if they are many; log what fails."""
+    try:
+        table = lance.dataset(str(folder))
+        small = _list_small(table)
+        _leave_out_large(small)
+        if len(small) > MAX_SMALL and not _find_obstacle(table):
+            # the call is that of the write
+            with calls.serving(None):
+                _rewrite(folder, table, small)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001  # panics
+        log.warning(
+            "table %s: small files were not merged, which affects no rows: %s",
+            folder.stem,
+            error,
+        )
+
+
+def compact(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, int]:
+    """Merge a table's small fragments; return the new version.
+
+    With ``{"purge": true}``, rewrite every fragment that holds deleted rows, or dropped
+    or cast columns, and remove all versions but the newest.
+    """
+    purge = request.get("purge", False)
+    if set(request) - {"purge"} or not isinstance(purge, bool):
+        raise HTTPError(400, 'the body takes "purge" alone; send {"purge": true} or {}')
+    table: Any = lance.dataset(str(folder))
+    obstacle = _find_obstacle(table)
+    if purge:
+        obstacle = obstacle or _find_kept(folder, table)
+    if obstacle:
+        raise HTTPError(400, f"{obstacle}; nothing was changed")
+    fragments = _list_small(table)
+    if purge:
+        fragments = _list_from_first_outdated(table, len(fragments))
+    version = int(table.version)
+    with engine.as_http_errors():
+        # a purge also needs a log entry without the values of a condition
+        if purge or len(fragments) > 1:
+            version = _rewrite(folder, table, fragments)
+        if purge:
+            engine.purge_versions(folder)
+    return {"version": version}
+
+
+def _find_obstacle(table: Any) -> str:
+    """Return why Lance 14 cannot rewrite a table without harm, or ""."""
+    if table.describe_indices():
+        return (
+            "the table has indices, which would have to be rewritten; drop them first"
+        )
+    if engine.narrow_dictionaries(table.schema):
+        return (
+            "dictionaries with codes under 32 bits could not be read if their files were "
+            "merged; store the table again with codes of int32"
+        )
+    return ""
+
+
+def _find_kept(folder: Path, table: Any) -> str:
+    """Return what keeps old versions from being removed, or ""."""
+    if table.tags.list() or table.branches.list():
+        return "a tag or a branch needs old versions; delete it first, with lance"
+    if engine.has_link(folder):
+        return "a link in the table's folder leads to files that are not removed"
+    return ""
+
+
+def _list_small(table: Any) -> list[Any]:
+    """List the small fragments at the table's end, in its order."""
+    newest_first = (part.metadata for part in reversed(table.get_fragments()))
+    small = list(itertools.takewhile(_is_small, newest_first))
+    return small[::-1]
+
+
+def _is_small(fragment: Any) -> bool:
+    nbytes: int = sum(file.file_size_bytes for file in fragment.files)
+    return bool(fragment.physical_rows < FULL_ROWS) and nbytes < FULL_BYTES
+
+
+def _leave_out_large(fragments: list[Any]) -> None:
+    """Remove the first fragments that have far more rows than all that follow."""
+    newer = sum(fragment.physical_rows for fragment in fragments)
+    while fragments:
+        rows = fragments[0].physical_rows
+        newer -= rows
+        is_large = rows > MAX_TIMES_LARGER * newer
+        if not is_large or _count_deleted(fragments[0]) >= MAX_DELETED * rows:
+            return
+        del fragments[0]
+
+
+def _count_deleted(fragment: Any) -> int:
+    deleted = fragment.deletion_file
+    return 0 if deleted is None else int(deleted.num_deleted_rows)
+
+
+def _list_from_first_outdated(table: Any, small: int) -> list[Any]:
+    """List the fragments from the first that holds more than the table's rows."""
+    ids = commits.field_ids(table.lance_schema.fields())
+    fragments = [fragment.metadata for fragment in table.get_fragments()]
+    outdated = [
+        number
+        for number, fragment in enumerate(fragments)
+        if _count_deleted(fragment) or _has_other_fields(fragment, ids)
+    ]
+    # one small fragment has nothing to be merged with
+    small_since = len(fragments) - small if small > 1 else len(fragments)
+    return fragments[min([*outdated, small_since]) :]
+
+
+def _has_other_fields(fragment: Any, ids: set[int]) -> bool:
+    return any(not ids.issuperset(file.fields) for file in fragment.files)
+
+
+def _rewrite(folder: Path, table: Any, fragments: list[Any]) -> int:
+    """Rewrite the last fragments of a table; return the new version."""
+    chosen = {fragment.id for fragment in fragments}
+    others = [part.fragment_id for part in table.get_fragments()]
+    options: Any = {
+        "target_rows_per_fragment": FULL_ROWS,
+        # more than none: Lance rewrites all that are not excluded
+        "materialize_deletions_threshold": -1.0,
+        "excluded_fragment_ids": [number for number in others if number not in chosen],
+        "batch_size": _batch_rows(fragments),
+        "num_threads": 1,
+    }
+    groups = []
+    for task in Compaction.plan(table, options).tasks:
+        new = task.execute(table).new_fragments
+        groups.append(LanceOperation.RewriteGroup(task.fragments, new))
+    return commits.commit(folder, table, LanceOperation.Rewrite(groups, []))
+
+
+def _batch_rows(fragments: list[Any]) -> int:
+    rows = 0
+    nbytes = 1
+    for fragment in fragments:
+        rows += fragment.physical_rows
+        nbytes += sum(file.file_size_bytes for file in fragment.files)
+    return min(max(BATCH_BYTES * rows // nbytes, 1), MAX_BATCH_ROWS)

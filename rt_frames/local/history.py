@@ -1,0 +1,102 @@
+"""The versions of a table: when each was made, and by which operation."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import re
+from typing import Any
+
+_EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
+# of compactions, which change no row
+_COMPACT = "compact"
+# Lance's operation → ours
+_WORDS = {
+    "Overwrite": "replace",
+    "Update": "upsert",
+    "Merge": "alter",
+    "Project": "alter",
+    "Rewrite": _COMPACT,
+}
+# what Lance 14 returns for operations that have no class in Python
+_UNNAMED = "BaseOperation"
+
+
+def list_versions(table: Any, limit: int | None) -> list[dict[str, Any]]:
+    """List the newest versions, newest first, in the form of LanceDB's servers.
+
+    A compaction's versions are left out, unless what it compacted is gone.
+    """
+    numbers = sorted((ref["version"] for ref in table.version_refs()), reverse=True)
+    listed: list[dict[str, Any]] = []
+    operation = ""
+    for number in numbers:
+        if len(listed) == limit:
+            break
+        version = _open(table, number)
+        if version is None:
+            continue
+        newer = operation
+        operation = _name_operation(version)
+        # Lance reserves the numbers of the new fragments in a version before
+        if operation == "" and newer == _COMPACT:
+            operation = _COMPACT
+        if operation != _COMPACT or number == numbers[-1]:
+            listed.append(_describe(version, operation))
+    return listed
+
+
+def _open(table: Any, number: int) -> Any:
+    """Open a version of a table. None if it was removed, or cannot be read."""
+    # Lance's panics are BaseExceptions
+    with contextlib.suppress(BaseException):
+        return table.checkout_version(number)
+    return None
+
+
+def _describe(version: Any, operation: str) -> dict[str, Any]:
+    # `versions()` of pylance 14 has local times, in which an hour may come twice
+    facts = version._ds.current_version()  # noqa: SLF001
+    time = _EPOCH + datetime.timedelta(microseconds=facts["timestamp"] // 1000)
+    metadata = facts["metadata"]
+    if operation:
+        metadata["operation"] = operation
+    return {
+        "version": facts["version"],
+        "timestamp": time.isoformat(),
+        "metadata": metadata,
+    }
+
+
+def _name_operation(version: Any) -> str:
+    """Return the word for what made a version, or "" if Lance does not tell."""
+    transaction = None
+    # Lance cannot parse the transactions of some operations
+    with contextlib.suppress(Exception):
+        transaction = version.read_transaction(version.version)
+    if transaction is None:
+        return ""
+    operation = transaction.operation
+    kind = type(operation).__name__
+    if kind == _UNNAMED:
+        return ""
+    if kind == "Overwrite" and transaction.read_version == 0:
+        return "create"
+    # an update by Lance itself, such as a merge, names the fields that it wrote
+    if kind == "Update" and not operation.fields_for_preserving_frag_bitmap:
+        return "replace where"
+    word = _WORDS.get(kind) or re.sub("(?<!^)(?=[A-Z])", " ", kind).lower()
+    if word == "alter":
+        before = _open(version, version.version - 1)
+        return _name_alteration(version, before)
+    return word
+
+
+def _name_alteration(version: Any, before: Any) -> str:
+    """Return whether columns were added, dropped, or only altered, if that is known."""
+    if before is None:
+        return "alter"
+    added = len(version.schema) - len(before.schema)
+    if added > 0:
+        return "add columns"
+    return "drop columns" if added < 0 else "alter"

@@ -1,0 +1,80 @@
+"""Replace the rows that match a condition, in one commit.
+
+The stream is staged before the table is locked, so that a slow client blocks nobody,
+and all its rows must match the condition, too. Which rows of the table match is found
+under the lock: of two calls for a new day, the second replaces the rows of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+from lance import LanceOperation
+
+from rt_frames._protocol.calls import WHERE_KEY
+from rt_frames.local import calls, changes, commits, engine
+from rt_frames.local.filters import check_filter
+from rt_frames.local.http_error import HTTPError
+
+
+def parse_condition(schema: pa.Schema) -> str:
+    """Return the condition in a stream's schema, checked."""
+    given = (schema.metadata or {}).get(WHERE_KEY, b"").decode(errors="replace")
+    condition = check_filter(given)
+    if condition is None or not given.strip():
+        raise HTTPError(
+            400,
+            "the condition is missing; nothing was changed; send it as rt_frames.where "
+            "in the metadata of the stream's schema",
+        )
+    return condition
+
+
+def stage(
+    staged: Path,
+    condition: str,
+    schema: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+) -> list[str]:
+    """Write rows into staging; refuse those that do not match the condition."""
+    # the condition may hold personal data, and must not become part of the table
+    fragments_json = engine.stage_append(staged, schema.remove_metadata(), batches)
+    fragments = [lance.FragmentMetadata.from_json(text) for text in fragments_json]
+    table = lance.dataset(str(staged))
+    # no reader sees it: a version of the staging folder with these rows alone
+    operation = LanceOperation.Overwrite(table.lance_schema, fragments)
+    with calls.serving(None):
+        commits.commit(staged, table, operation)
+    alone = lance.dataset(str(staged))
+    rows = alone.count_rows()
+    with engine.as_http_errors(invalid="filter"):
+        matched = alone.count_rows(condition)
+    if matched != rows:
+        raise HTTPError(
+            400,
+            f"{rows - matched} of the {rows} rows do not match the condition; nothing was "
+            "changed; send rows that match it",
+        )
+    return fragments_json
+
+
+def commit(
+    folder: Path, staged: Path, fragments_json: list[str], condition: str
+) -> dict[str, int]:
+    """Replace the rows that match now; return the new version and their number."""
+    table, fragments = commits.open_staged(folder, staged, fragments_json)
+    deletion, deleted = changes.draft_deletion(
+        folder, table, staged / "draft", condition
+    )
+    operation = LanceOperation.Update(
+        removed_fragment_ids=deletion.deleted_fragment_ids,
+        updated_fragments=deletion.updated_fragments,
+        new_fragments=fragments,
+    )
+    files = commits.data_files(staged, fragments)
+    numbers = {"num_deleted_rows": deleted}
+    version = commits.commit(folder, table, operation, staged=files, numbers=numbers)
+    return {"version": version, **numbers}

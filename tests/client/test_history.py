@@ -1,0 +1,456 @@
+"""The versions of a table: when and how each was made, and reading one of a time."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+import time
+from zoneinfo import ZoneInfo
+
+import lance
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import rt_frames as rt
+from rt_frames.errors import ResponseError, ServerError, TableNotFoundError
+from rt_frames.local import LocalService
+from tests.client.conftest import Place
+from tests.support.faults import connected
+from tests.support.hosted import Hosted, Table, serving
+from tests.support.servers import KEY, Server
+
+ROWS = pa.table({"id": [1, 2, 3], "s": ["x", "y", None]})
+LONG_AGO = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+
+
+@pytest.fixture
+def table(place, name):
+    """A table with a version of each kind."""
+    place.create(name, ROWS)
+    place.append(name, ROWS.slice(0, 1))
+    place.upsert(name, pa.table({"id": [3, 4], "n": [30, 40]}), add_columns=True)
+    table = place.client.table(name)
+    table.delete("id = 2")
+    table.rename({"s": "text"})
+    table.cast({"id": "int32"})
+    table.set_nullable({"id": False})
+    table.alter_columns(rt.AlterationPlan(dropped=["text"]))
+    place.client.table(name, version=2).restore()
+    place.create(name, ROWS.slice(0, 1), if_exists="replace")
+    return table
+
+
+MADE = [
+    ("replace", 1),
+    ("restore", 4),
+    ("drop columns", 4),
+    ("alter", 4),
+    ("alter", 4),
+    ("alter", 4),
+    ("delete", 4),
+    ("upsert", 5),
+    ("add columns", 4),
+    ("append", 4),
+    ("create", 3),
+]
+
+
+def words_of(table):
+    return [version.operation for version in table.history()]
+
+
+def numbers_of(table):
+    return [version.version for version in table.history()]
+
+
+def test_it_lists_each_version_with_what_made_it_newest_first(place, table):
+    history = table.history()
+    assert [(each.operation, each.rows) for each in history] == MADE
+    assert [each.version for each in history] == [*range(11, 0, -1)]
+    for version, _, _, rows in history:
+        assert place.client.table(table.name, version=version).count() == rows
+
+
+def test_times_are_utc_and_those_of_the_manifests(place, table):
+    history = table.history()
+    stored = place.open(table.name).versions()
+    # Lance itself rounds to a microsecond, now and then to another one
+    for version, other in zip(reversed(history), stored, strict=True):
+        off = version.time - other["timestamp"].astimezone(dt.UTC)
+        assert abs(off) <= dt.timedelta(microseconds=1)
+    assert {each.time.tzinfo for each in history} == {dt.UTC}
+    assert dt.datetime.now(dt.UTC) - history[0].time < dt.timedelta(minutes=5)
+
+
+def test_a_limit_gives_the_newest(place, table):
+    assert table.history(3) == table.history()[:3]
+    assert table.history(limit=10**9) == table.history()
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, "3", None, True])
+def test_what_is_no_limit_is_refused(place, table, limit):
+    with pytest.raises(ValueError, match="limit: expected a whole number from 1"):
+        table.history(limit)
+
+
+def test_a_handle_of_a_version_lists_them_all(place, table):
+    old = place.client.table(table.name, version=2)
+    assert old.history() == table.history()
+
+
+def test_it_is_shown_as_a_table_and_pickled(place, table):
+    history = table.history()
+    lines = repr(history).splitlines()
+    assert lines[0] == "11 versions, newest first"
+    assert lines[2].split("  ")[:2] == ["version", "time (UTC)"]
+    assert lines[4].split()[0] == "11"
+    assert lines[4].split()[3:] == ["replace", "1"]
+    assert "<code>drop columns</code>" in history._repr_html_()
+    assert pickle.loads(pickle.dumps(history)) == history
+    assert type(history[:2]) is tuple
+
+
+def test_a_table_that_is_not_there_is_told_by_its_name(place, name):
+    with pytest.raises(TableNotFoundError, match=f"the versions of table '{name}'"):
+        place.client.table(name).history()
+    with pytest.raises(TableNotFoundError, match=f"the versions of table '{name}'"):
+        place.client.table(name, version=dt.datetime.now(dt.UTC))
+
+
+def test_numbers_begin_again_after_a_drop(place, table):
+    table.drop()
+    place.create(table.name, ROWS)
+    assert words_of(table) == ["create"]
+    assert numbers_of(table) == [1]
+
+
+# What others did, and what is gone
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A place that removes each version when the next but one is made."""
+    keep = dt.timedelta(0)
+    with (
+        LocalService(tmp_path, api_key=KEY, keep=keep) as service,
+        rt.connect(service.url, api_key=KEY, dialect="lancedb") as client,
+    ):
+        yield Place(client, tmp_path)
+
+
+def test_versions_that_were_removed_are_not_listed(folder):
+    for _ in range(4):
+        folder.append("t", ROWS)
+    table = folder.client.table("t")
+    assert numbers_of(table) == [4, 3]
+    assert words_of(table) == ["append", "append"]
+    # its columns were those of version 3, which is gone
+    table.rename({"s": "text"})
+    table.rename({"text": "s"})
+    assert words_of(table) == ["alter", "alter"]
+
+
+def test_a_compaction_is_left_out(place, name):
+    place.create(name, ROWS)
+    place.append(name, ROWS)
+    place.open(name).optimize.compact_files()
+    assert place.open(name).version == 4
+    table = place.client.table(name)
+    assert numbers_of(table) == [2, 1]
+    place.append(name, ROWS)
+    place.open(name).optimize.compact_files()
+    assert numbers_of(table) == [5, 2, 1]
+    assert numbers_of(table)[:2] == [each.version for each in table.history(2)]
+
+
+def test_a_compaction_is_listed_if_what_it_compacted_is_gone(place, name):
+    place.create(name, ROWS)
+    place.append(name, ROWS)
+    stored = place.open(name)
+    stored.optimize.compact_files()
+    stored.cleanup_old_versions(dt.timedelta(0), delete_unverified=True)
+    table = place.client.table(name)
+    assert [(each.version, each.rows) for each in table.history()] == [(4, 6)]
+    assert words_of(table) == ["compact"]
+    place.append(name, ROWS)
+    assert words_of(table) == ["append", "compact"]
+
+
+def test_what_other_programs_did_has_the_engine_s_word(place, name):
+    stored = lance.write_dataset(ROWS, str(place.root / f"{name}.lance"))
+    stored.create_scalar_index("id", "BTREE")
+    stored.update({"id": "id + 1"}, where="id = 3")
+    stored.update_config({"a": "b"})
+    stored.add_columns({"twice": "id * 2"})
+    stored.drop_columns(["s"])
+    table = place.client.table(name)
+    words = ["drop columns", "add columns", "update config", "upsert"]
+    assert words_of(table) == [*words, "create index", "create"]
+    assert [each.rows for each in table.history()] == [3] * 6
+
+
+def test_deleted_and_new_rows_in_one_commit_are_a_replacement(place, name):
+    place.create(name, ROWS)
+    stored = place.open(name)
+    new = lance.fragment.write_fragments(ROWS.slice(0, 1), stored, mode="append")
+    update = lance.LanceOperation.Update(removed_fragment_ids=[0], new_fragments=new)
+    lance.LanceDataset.commit(stored, update, read_version=1)
+    (version, _) = place.client.table(name).history()
+    assert (version.operation, version.rows) == ("replace where", 1)
+
+
+def test_a_version_that_cannot_be_read_is_left_out(place, name):
+    for _ in range(3):
+        place.append(name, ROWS)
+    manifest = f"{2**64 - 1 - 2:020}.manifest"
+    (place.root / f"{name}.lance" / "_versions" / manifest).write_bytes(b"damaged")
+    assert numbers_of(place.client.table(name)) == [3, 1]
+
+
+def test_a_time_at_which_clocks_go_back_is_exact(tmp_path, monkeypatch):
+    now = dt.datetime.now(dt.UTC)
+    # half an hour ago it was an hour later
+    back = now + dt.timedelta(minutes=30)
+    day = back.timetuple().tm_yday - 1
+    rule = f"STD0DST,{(day + 100) % 365}/0,{day}/{back:%H:%M:%S}"
+    monkeypatch.setenv("TZ", rule)
+    time.tzset()
+    try:
+        with rt.connect(tmp_path, default=False) as client:
+            table = client.create_table("t", ROWS)
+            (version,) = table.history()
+            (of_lance,) = lance.dataset(str(tmp_path / "t.lance")).versions()
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert abs(version.time - now) < dt.timedelta(minutes=5)
+    # while this is so, Lance's own time does not tell which of the two hours it is
+    assert of_lance["timestamp"].fold == 0
+
+
+# Reading the table as it was at a time
+
+
+def test_each_time_of_the_history_reads_its_version(place, table):
+    for version in table.history():
+        old = place.client.table(table.name, version=version.time)
+        assert old.version == version.version
+        assert old.count() == version.rows
+
+
+def test_a_time_between_two_versions_reads_the_older_one(place, table):
+    newest, older, *_ = table.history()
+    moment = newest.time - dt.timedelta(microseconds=1)
+    assert place.client.table(table.name, version=moment).version == older.version
+    now = dt.datetime.now(dt.UTC)
+    assert place.client.table(table.name, version=now).version == newest.version
+    assert place.client.table(table.name, version=moment).restore().version == 12
+
+
+ZONES = {
+    "New York": lambda time: time.astimezone(ZoneInfo("America/New_York")),
+    "local": lambda time: time.astimezone(),
+    "pandas": pd.Timestamp,
+    "nanoseconds": lambda time: pd.Timestamp(time) + pd.Timedelta(1, "ns"),
+    "half an hour": lambda time: time.astimezone(
+        dt.timezone(dt.timedelta(hours=-3, minutes=-30))
+    ),
+}
+
+
+@pytest.mark.parametrize("convert", ZONES.values(), ids=ZONES)
+def test_a_time_may_have_any_zone(place, table, convert):
+    version = table.history()[4]
+    old = rt.table(table.name, version=convert(version.time), client=place.client)
+    assert old.version == version.version
+
+
+@pytest.mark.parametrize("zone", ["Asia/Kolkata", "America/St_Johns"])
+def test_the_zone_of_the_machine_does_not_matter(tmp_path, monkeypatch, zone):
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        with rt.connect(tmp_path, default=False) as client:
+            (version,) = client.create_table("t", ROWS).history()
+            assert client.table("t", version=version.time.astimezone()).version == 1
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert abs(version.time - dt.datetime.now(dt.UTC)) < dt.timedelta(minutes=5)
+
+
+def test_a_time_behind_a_hundred_versions_is_found(place, name):
+    place.create(name, ROWS)
+    created = dt.datetime.now(dt.UTC)
+    path = str(place.root / f"{name}.lance")
+    for _ in range(120):
+        lance.write_dataset(ROWS, path, mode="append")
+    assert len(place.client.table(name).history()) == 100
+    assert place.client.table(name, version=created).version == 1
+
+
+def test_a_time_before_the_oldest_version_names_that(place, table):
+    oldest = table.history()[-1]
+    cause = f"the oldest, 1, is of {oldest.time}; pass a later time".replace("+", r"\+")
+    with pytest.raises(TableNotFoundError, match=cause):
+        place.client.table(table.name, version=LONG_AGO)
+
+
+NO_ZONE = [dt.datetime(2026, 1, 1), dt.date(2026, 1, 1), pd.Timestamp(0), pd.NaT]
+
+
+@pytest.mark.parametrize("moment", NO_ZONE, ids=str)
+def test_a_time_without_a_zone_is_refused(place, table, moment):
+    with pytest.raises(ValueError, match=r"no time zone; .* as \.astimezone\(\)"):
+        place.client.table(table.name, version=moment)
+
+
+# Other servers
+
+FORMS = {
+    "Z": {"timestamp": "2026-03-01T10:00:00Z"},
+    "nanoseconds": {"timestamp": "2026-03-01T10:00:00.000000999Z"},
+    "an offset": {"timestamp": "2026-03-01T11:00:00+01:00"},
+    "no zone": {"timestamp": "2026-03-01T10:00:00"},
+    "milliseconds": {"timestamp_millis": 1772359200000},
+    "no metadata": {"timestamp": "2026-03-01T10:00:00Z", "metadata": None},
+    "other metadata": {"timestamp": "2026-03-01T10:00Z", "metadata": {"rows": "x"}},
+}
+AT = dt.datetime(2026, 3, 1, 10, tzinfo=dt.UTC)
+
+
+@pytest.fixture
+def other(server):
+    """A client of a scripted server."""
+    with connected(server, dialect="lancedb", retries=0) as client:
+        yield client
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_what_other_servers_report_is_listed(server, other, form):
+    server.answering((200, {"versions": [{"version": 7, **form}]}))
+    assert other.table("t").history() == ((7, AT, None, None),)
+    assert server.posts[0].path == "/v1/table/t/version/list/"
+    assert server.posts[0].body == b""
+
+
+def test_the_summary_of_a_manifest_tells_the_rows(server, other):
+    metadata = {"total_rows": "1234", "total_fragments": "2"}
+    version = {"version": 7, "timestamp": "2026-03-01T10:00:00Z", "metadata": metadata}
+    server.answering((200, {"versions": [version]}))
+    (found,) = other.table("t").history()
+    assert found.rows == 1234
+    assert repr(other.table("t").history()).splitlines()[2:] == [
+        "version  time (UTC)           rows",
+        "-------  -------------------  -----",
+        "7        2026-03-01 10:00:00  1,234",
+    ]
+
+
+def listed(*numbers, **more):
+    versions = [
+        {"version": number, "timestamp": f"2026-03-01T10:00:0{number}Z"}
+        for number in numbers
+    ]
+    return 200, {"versions": versions, **more}
+
+
+def test_pages_in_any_order_are_joined_newest_first(server, other):
+    server.answering(listed(2, 1, page_token="a/b"), listed(4, 3))
+    assert numbers_of(other.table("t")) == [4, 3, 2, 1]
+    assert server.posts[1].path == "/v1/table/t/version/list/?page_token=a%2Fb"
+    server.answering(listed(1, 2, 3))
+    assert [each.version for each in other.table("t").history(2)] == [3, 2]
+
+
+def test_a_time_is_looked_for_among_all_versions(server, other):
+    server.answering(listed(1, 2, 4, 5))
+    moment = AT + dt.timedelta(seconds=3)
+    assert other.table("t", version=moment).version == 2
+    server.answering(listed())
+    with pytest.raises(TableNotFoundError, match="or before; pass a later time"):
+        other.table("t", version=moment)
+
+
+UNREADABLE = {
+    "no list": {"tables": []},
+    "a list": [],
+    "no number": {"versions": [{"timestamp": "2026-03-01T10:00:00Z"}]},
+    "a bool": {"versions": [{"version": True, "timestamp": "2026-03-01T10:00:00Z"}]},
+    "no time": {"versions": [{"version": 1}]},
+    "another time": {"versions": [{"version": 1, "timestamp": 5}]},
+    "a far time": {"versions": [{"version": 1, "timestamp_millis": 1e300}]},
+    "a text": {"versions": ["1"]},
+    "a token": {"versions": [], "page_token": 5},
+}
+
+
+@pytest.mark.parametrize("answer", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_is_no_list_of_versions_is_an_error_that_says_so(server, other, answer):
+    server.answering((200, answer))
+    with pytest.raises(ResponseError, match="could not list the versions of table 't'"):
+        other.table("t").history()
+
+
+def test_a_page_that_comes_again_is_an_error(server, other):
+    server.answering(listed(1, page_token="a"))
+    with pytest.raises(ResponseError, match="same page_token twice"):
+        other.table("t").history()
+
+
+def test_a_server_without_versions_is_named(server, other):
+    server.answering((501, {"error": "no endpoint"}))
+    with pytest.raises(ServerError, match="501, no endpoint"):
+        other.table("t").history()
+
+
+def test_the_documented_service_has_no_versions(server):
+    with connected(server) as client:
+        message = 'cannot list the versions of a table with dialect="documented"'
+        with pytest.raises(ValueError, match=message):
+            client.table("t").history()
+        with pytest.raises(ValueError, match=r"cannot .* with dialect=\"documented\""):
+            client.table("t", version=AT)
+    assert server.requests == []
+
+
+def test_a_limit_is_sent_to_those_who_know_it():
+    hosted = Hosted(headers={"x-rt-frames": "0.4.0", "x-rt-frames-can": "history"})
+    hosted.tables["t"] = Table([[ROWS], [ROWS, ROWS]])
+    with serving(hosted) as server, connected(server, dialect="lancedb") as client:
+        client.list_tables()
+        assert numbers_of(client.table("t")) == [2, 1]
+        assert server.posts[-1].path == "/v1/table/t/version/list/?limit=100"
+        hosted.headers["x-rt-frames-can"] = "keys"
+        client.list_tables()
+        assert numbers_of(client.table("t")) == [2, 1]
+        assert server.posts[-1].path == "/v1/table/t/version/list/"
+
+
+# The first things that people type
+
+
+def test_columns_and_head_are_those_of_the_table(place, table):
+    assert table.columns == ["id", "s"]
+    assert place.client.table(table.name, version=8).columns == ["id", "text", "n"]
+    place.append(table.name, ROWS)
+    place.append(table.name, ROWS)
+    assert table.head().equals(table.to_polars(limit=5))
+    assert table.head(2)["id"].to_list() == [1, 1]
+    assert table.head(n=0).columns == ["id", "s"]
+    with pytest.raises(ValueError, match="n: expected a whole number from 0"):
+        table.head(-1)
+    assert isinstance(table.head(), pl.DataFrame)
+
+
+def test_columns_that_a_service_does_not_describe_are_refused():
+    with Server() as server, connected(server, dialect="lancedb") as client:
+        server.answering((200, {"version": 1}))
+        with pytest.raises(ValueError, match=r"does not describe .* \.head\(1\)"):
+            _ = client.table("t").columns
+    with Server() as server, connected(server) as client:
+        with pytest.raises(ValueError, match="cannot describe a table with dialect="):
+            _ = client.table("t").columns
+        assert server.requests == []

@@ -1,0 +1,439 @@
+"""A table that is written to for years has few files, and its rows in their order."""
+
+from __future__ import annotations
+
+import logging
+import random
+import struct
+import threading
+
+import lance
+import polars as pl
+import pyarrow as pa
+import pytest
+from lance import LanceOperation
+from polars.testing import assert_frame_equal
+
+import rt_frames as rt
+from tests.local.test_multipart import Write
+from tests.support.local import JSON, age, message, unnamed
+
+# of small fragments, and one of a write
+MOST = 33
+KEYS = 5_000
+
+
+def rows(keys, text: str = "x") -> pl.DataFrame:
+    return pl.DataFrame({"id": list(keys), "text": [f"{text}{key}" for key in keys]})
+
+
+def count_fragments(root) -> int:
+    return len(lance.dataset(str(root / "t.lance")).get_fragments())
+
+
+def stored_as(root, **options) -> None:
+    """Store a table as others do, a fragment for each of 40 rows."""
+    for number in range(40):
+        table = rows([number], "stored").to_arrow()
+        lance.write_dataset(table, str(root / "t.lance"), mode="append", **options)
+
+
+@pytest.fixture
+def client(tmp_path):
+    with rt.connect(tmp_path, default=False) as client:
+        yield client
+
+
+def test_many_appends_are_few_fragments_and_keep_their_order(tmp_path, client):
+    client.create_table("t", rows([0]))
+    for number in range(1, 70):
+        client.create_table("t", rows([number]), if_exists="append")
+        assert count_fragments(tmp_path) <= MOST
+    assert_frame_equal(client.table("t").to_polars(), rows(range(70)))
+
+
+def test_many_upserts_are_few_fragments(tmp_path, client):
+    client.create_table("t", rows(range(KEYS), "first"))
+    values = dict.fromkeys(range(KEYS), "first")
+    for number in range(40):
+        keys = random.sample(range(KEYS), 50)
+        client.create_table("t", rows(keys, str(number)), if_exists="upsert", on="id")
+        values.update(dict.fromkeys(keys, str(number)))
+        assert count_fragments(tmp_path) <= MOST
+    expected = [f"{value}{key}" for key, value in values.items()]
+    found = client.table("t").to_polars().sort("id")
+    assert found["text"].to_list() == expected
+
+
+def test_many_deletes_are_few_fragments(tmp_path, client):
+    stored_as(tmp_path)
+    assert client.table("t").delete("id = 7") == 1
+    assert count_fragments(tmp_path) == 1
+    assert client.table("t").to_polars()["id"].to_list() == [*range(7), *range(8, 40)]
+
+
+@pytest.mark.parametrize(
+    ("large", "left"),
+    [
+        ({"id": range(2**20)}, 1),
+        ({"id": range(65), "data": [random.randbytes(2**20) for _ in range(65)]}, 1),
+        ({"id": range(200)}, 1),
+        ({"id": range(100)}, 0),
+    ],
+    ids=["many rows", "many bytes", "far more rows", "more rows"],
+)
+def test_what_is_large_stays_as_it_is(tmp_path, large, left):
+    folder = str(tmp_path / "t.lance")
+    large = pa.table(large)
+    lance.write_dataset(large, folder)
+    first = lance.dataset(folder).get_fragments()[0].data_files()[0].path
+    for number in range(40):
+        row = pa.table({name: [large[name][number]] for name in large.column_names})
+        lance.write_dataset(row, folder, mode="append")
+    with rt.connect(tmp_path, default=False) as client:
+        client.create_table("t", row, if_exists="append")
+    files = [
+        part.data_files()[0].path for part in lance.dataset(folder).get_fragments()
+    ]
+    assert len(files) == left + 2
+    assert (first in files) == bool(left)
+
+
+def test_a_large_fragment_is_rewritten_if_a_third_of_its_rows_are_deleted(tmp_path):
+    folder = str(tmp_path / "t.lance")
+    lance.write_dataset(rows(range(1000)).to_arrow(), folder)
+    lance.dataset(folder).delete("id < 333")
+    stored_as(tmp_path)
+    with rt.connect(tmp_path, default=False) as client:
+        client.table("t").delete("id = 999")
+        assert client.table("t").count() == 706
+    assert count_fragments(tmp_path) == 1
+
+
+def codes_of_8_bits() -> pa.Table:
+    column = pa.array(["a"]).dictionary_encode().cast(pa.dictionary("int8", "string"))
+    return pa.table({"id": [1], "text": column})
+
+
+def with_index(root):
+    stored_as(root)
+    lance.dataset(str(root / "t.lance")).create_scalar_index("id", "BTREE")
+
+
+def with_narrow_codes(root):
+    for _ in range(40):
+        folder = str(root / "t.lance")
+        lance.write_dataset(codes_of_8_bits(), folder, mode="append")
+
+
+@pytest.mark.parametrize("store", [with_index, with_narrow_codes])
+def test_what_the_engine_cannot_merge_without_harm_is_left_and_refused(tmp_path, store):
+    store(tmp_path)
+    with rt.connect(tmp_path, default=False) as client:
+        table = client.table("t")
+        table.delete("id = 0")
+        before = table.to_arrow()
+        version = lance.dataset(str(tmp_path / "t.lance")).version
+        for purge in (False, True):
+            with pytest.raises(rt.errors.BadRequest, match="nothing was changed"):
+                table.compact(purge=purge)
+        assert count_fragments(tmp_path) >= 39
+        assert lance.dataset(str(tmp_path / "t.lance")).version == version
+        assert table.to_arrow().equals(before)
+
+
+def test_an_error_of_it_does_not_fail_the_write(tmp_path, client, caplog):
+    client.create_table("t", rows([0]))
+    stored_as(tmp_path)
+    # a file that the write does not read
+    part = lance.dataset(str(tmp_path / "t.lance")).get_fragments()[7]
+    (tmp_path / "t.lance" / "data" / part.data_files()[0].path).unlink()
+    with caplog.at_level(logging.WARNING, "rt_frames"):
+        client.create_table("t", rows([1]), if_exists="append")
+    assert "table t: small files were not merged" in caplog.text
+    assert client.table("t").count() == 42
+
+
+# Compact and purge
+
+
+def test_compact_merges_at_once_and_keeps_old_versions(tmp_path, client):
+    for number in range(5):
+        client.create_table("t", rows([number]), if_exists="append")
+    merged = client.table("t").compact()
+    assert merged.version == 6
+    assert count_fragments(tmp_path) == 1
+    assert_frame_equal(merged.to_polars(), rows(range(5)))
+    assert client.table("t", version=3).count() == 3
+    assert client.table("t").compact().version == 6
+
+
+SECRET = "4e07408562bedb8b60ce05c1decfe3ad"
+PEOPLE = pl.DataFrame({"id": [1, 2, 3], "ssn": ["a", SECRET, "c"]})
+NUMBERS = pl.DataFrame({"id": [1], "n": pl.Series([1 / 3], dtype=pl.Float32)})
+
+
+def files_with(root, value: bytes) -> list[str]:
+    files = [path for path in root.rglob("*") if path.is_file()]
+    return [path.name for path in files if value in path.read_bytes()]
+
+
+def delete(client, _root):
+    client.table("t").delete([("ssn", "=", SECRET)])
+
+
+def delete_as_others_do(_client, root):
+    lance.dataset(str(root / "t.lance")).delete(f"ssn = '{SECRET}'")
+
+
+def delete_all_as_others_do(_client, root):
+    lance.dataset(str(root / "t.lance")).delete(f"ssn >= 'a' or ssn = '{SECRET}'")
+
+
+def drop_column(client, _root):
+    rt.alter_table(PEOPLE.drop("ssn"), "t", client=client, drop_columns=["ssn"])
+
+
+def upsert(client, _root):
+    hidden = PEOPLE.with_columns(ssn=pl.lit("hidden"))
+    rt.to_table(hidden, "t", client=client, if_exists="upsert", on="id")
+
+
+def replace(client, _root):
+    rt.to_table(PEOPLE.drop("ssn"), "t", client=client, if_exists="replace")
+
+
+def restore(client, _root):
+    client.table("t", version=1).restore()
+
+
+REMOVALS = (
+    delete,
+    delete_as_others_do,
+    delete_all_as_others_do,
+    drop_column,
+    upsert,
+    replace,
+    restore,
+)
+
+
+@pytest.mark.parametrize("others", [0, 40])
+@pytest.mark.parametrize("remove", REMOVALS)
+def test_after_a_purge_no_byte_on_the_disk_is_of_what_was_removed(
+    tmp_path, client, remove, others
+):
+    client.create_table("t", PEOPLE.clear())
+    for number in range(others):
+        row = pl.DataFrame({"id": [10 + number], "ssn": ["b"]})
+        client.create_table("t", row, if_exists="append")
+    client.create_table("t", PEOPLE, if_exists="append")
+    remove(client, tmp_path)
+    before = client.table("t").to_polars()
+    assert files_with(tmp_path, SECRET.encode()) != []
+    purged = client.table("t").compact(purge=True)
+    assert_frame_equal(purged.to_polars(), before)
+    assert files_with(tmp_path, SECRET.encode()) == []
+    assert unnamed(tmp_path) == []
+    assert len(lance.dataset(str(tmp_path / "t.lance")).versions()) == 1
+
+
+def test_after_a_purge_no_byte_on_the_disk_is_of_a_column_before_its_cast(
+    tmp_path, client
+):
+    client.create_table("t", NUMBERS)
+    client.table("t").cast({"n": "float64"})
+    value = struct.pack("<f", NUMBERS["n"][0])
+    assert files_with(tmp_path, value) != []
+    assert client.table("t").compact(purge=True).count() == 1
+    assert files_with(tmp_path, value) == []
+
+
+def test_a_purge_leaves_files_from_before_the_first_outdated_one(tmp_path, client):
+    folder = str(tmp_path / "t.lance")
+    for first in range(0, 4 * 2**20, 2**20):
+        table = pa.table({"id": range(first, first + 2**20)})
+        lance.write_dataset(table, folder, mode="append")
+    before = lance.dataset(folder).get_fragments()
+    client.table("t").delete(f"id = {2**21}")
+    client.table("t").compact(purge=True)
+    after = lance.dataset(folder).get_fragments()
+    assert [part.data_files() for part in after[:2]] == [
+        part.data_files() for part in before[:2]
+    ]
+    ids = client.table("t").to_polars()["id"]
+    assert ids.len() == 2**22 - 1
+    assert ids.is_sorted()
+
+
+def with_tag(root):
+    lance.dataset(str(root / "t.lance")).tags.create("kept", 1)
+
+
+def with_branch(root):
+    lance.dataset(str(root / "t.lance")).create_branch("other")
+
+
+def with_link(root):
+    (root / "t.lance" / "data" / "link").symlink_to(root)
+
+
+@pytest.mark.parametrize("change", [with_tag, with_branch, with_link])
+def test_a_purge_that_would_leave_old_files_is_refused(tmp_path, client, change):
+    client.create_table("t", PEOPLE)
+    change(tmp_path)
+    delete(client, tmp_path)
+    with pytest.raises(rt.errors.BadRequest, match="nothing was changed"):
+        client.table("t").compact(purge=True)
+    assert len(lance.dataset(str(tmp_path / "t.lance")).versions()) == 2
+    assert client.table("t").compact().count() == 2
+
+
+def test_rows_that_are_replaced_in_parts_while_files_are_purged_are_refused(
+    service, caller
+):
+    caller.create("t", PEOPLE.to_arrow())
+    write = Write(caller)
+    write.part(PEOPLE.to_arrow(), "a", "overwrite")
+    compacted = caller.send(
+        "POST", "/v1/table/t/compact/", '{"purge": true}', content_type=JSON
+    )
+    assert compacted.json() == {"version": 2}
+    ended = write.end()
+    assert ended.status_code == 409
+    assert "the table was changed" in message(ended)
+
+
+@pytest.mark.parametrize("body", ['{"purge": 1}', '{"all": true}', "[]"])
+def test_a_body_that_says_something_else_is_refused(caller, body):
+    caller.create("t", PEOPLE.to_arrow())
+    answer = caller.send("POST", "/v1/table/t/compact/", body, content_type=JSON)
+    assert answer.status_code == 400
+    assert caller.version("t") == 1
+
+
+def test_a_handle_of_a_version_does_not_compact(client):
+    client.create_table("t", PEOPLE)
+    with pytest.raises(ValueError, match="read-only"):
+        client.table("t", version=1).compact()
+
+
+# Beside other writers and readers
+
+
+class Story:
+    """A table, and what it must hold at each version that is kept."""
+
+    def __init__(self, root, client, seed: int) -> None:
+        self.root = root
+        self.client = client
+        self.random = random.Random(seed)
+        self.rows = {0: "x0"}
+        self.versions: dict[int, dict[int, str]] = {}
+        self.client.create_table("t", rows([0]))
+
+    def draw(self, text: str) -> dict[int, str]:
+        keys = self.random.sample(range(200), self.random.randint(1, 20))
+        return {key: f"{text}{key}" for key in keys}
+
+    def append(self, number: int) -> None:
+        key = 1000 + number
+        self.client.create_table("t", rows([key], "new"), if_exists="append")
+        self.rows[key] = f"new{key}"
+
+    def upsert(self, number: int) -> None:
+        values = self.draw(f"{number}-")
+        frame = pl.DataFrame({"id": list(values), "text": list(values.values())})
+        self.client.create_table("t", frame, if_exists="upsert", on="id")
+        self.rows.update(values)
+
+    def delete(self, number: int) -> None:
+        keys = list(self.draw(""))
+        self.client.table("t").delete(pl.col("id").is_in(keys))
+        for key in keys:
+            self.rows.pop(key, None)
+
+    def restore(self, number: int) -> None:
+        if not self.versions:
+            return
+        version = self.random.choice(list(self.versions))
+        self.client.table("t", version=version).restore()
+        self.rows = dict(self.versions[version])
+
+    def compact(self, number: int) -> None:
+        self.client.table("t").compact()
+
+    def purge(self, number: int) -> None:
+        self.client.table("t").compact(purge=True)
+        self.versions.clear()
+
+    def grow_old(self, number: int) -> None:
+        age(self.root / "t.lance" / "_versions", hours=25)
+        self.append(number)
+        self.versions.clear()
+
+    def check(self) -> None:
+        table = self.client.table("t")
+        assert dict(table.to_polars().iter_rows()) == self.rows
+        assert table.scan().select(pl.len()).collect().item() == len(self.rows)
+        newest = lance.dataset(str(self.root / "t.lance")).version
+        self.versions[newest] = dict(self.rows)
+        for version, expected in list(self.versions.items())[:3]:
+            found = self.client.table("t", version=version).to_polars()
+            assert dict(found.iter_rows()) == expected
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 30))],
+)
+def test_writes_reads_restores_and_clean_ups_beside_it_are_right(
+    tmp_path, client, seed
+):
+    story = Story(tmp_path, client, seed)
+    often = [story.append, story.upsert, story.upsert, story.delete] * 8
+    seldom = [story.restore, story.compact, story.purge, story.grow_old]
+    for number in range(100):
+        story.random.choice(often + seldom)(number)
+        story.check()
+    assert count_fragments(tmp_path) <= MOST
+    assert unnamed(tmp_path) == []
+
+
+def test_others_who_change_what_was_merged_meanwhile_are_told_of_a_conflict(
+    tmp_path, client
+):
+    stored_as(tmp_path)
+    folder = str(tmp_path / "t.lance")
+    stale = lance.dataset(folder)
+    fragment = stale.get_fragments()[7].delete("id = 7")
+    client.table("t").compact()
+    operation = LanceOperation.Delete([fragment] if fragment else [], [7], "id = 7")
+    with pytest.raises(OSError, match="conflict"):
+        lance.LanceDataset.commit(folder, operation, read_version=stale.version)
+    assert client.table("t").count() == 40
+
+
+def test_others_who_add_rows_all_the_time_lose_none(tmp_path, client):
+    stored_as(tmp_path)
+    ended = threading.Event()
+    added = []
+
+    def add() -> None:
+        while not ended.wait(0.02):
+            number = 10_000 + len(added)
+            table = rows([number]).to_arrow()
+            lance.write_dataset(table, str(tmp_path / "t.lance"), mode="append")
+            added.append(number)
+
+    others = threading.Thread(target=add)
+    others.start()
+    try:
+        for number in range(100, 160):
+            client.create_table("t", rows([number]), if_exists="append")
+    finally:
+        ended.set()
+        others.join()
+    assert len(added) > 5
+    found = client.table("t").to_polars()["id"].sort().to_list()
+    assert found == [*range(40), *range(100, 160), *added]
