@@ -86,7 +86,8 @@ def connect(
         chunk of the body, and to receive the whole response (of rows, each chunk).
         Defaults to ``(10, 60, 300)``.
     retries : int, default 2
-        Number of retries, for requests that cannot take effect twice.
+        Number of retries, for requests that cannot take effect twice. An embedded
+        service stores a write once, however often it is sent.
     headers : dict of str to str, optional
         Extra headers for every request. Their values are secrets, except those of
         ``x-lancedb-…`` headers.

@@ -21,8 +21,6 @@ from typing import Any, NamedTuple
 from rt_frames.local import engine
 from rt_frames.local.http_error import HTTPError
 
-# seconds; how far back a call is looked for that found no table
-CREATE_SECONDS = 600
 _ID = "rt_frames.call"
 _TARGET = "rt_frames.target"
 _ANSWER = "rt_frames.answer"
@@ -119,7 +117,8 @@ def find(folder: Path, table: Any, call: Call) -> dict[str, int] | None:
             written = engine.written_at(folder, version)
         except FileNotFoundError:
             raise CannotTell from None
-        if not call.since and written < time.time() - CREATE_SECONDS:
+        # a call that found no table is no older than its retries
+        if not call.since and written < time.time() - engine.YOUNG.total_seconds():
             return None
         kept = engine.read_properties(table, version)
         if kept.get(_ID) != call.id:

@@ -77,7 +77,8 @@ def compact(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, i
     if purge:
         fragments = _list_from_first_outdated(table, len(fragments))
     version = int(table.version)
-    with engine.as_http_errors():
+    # a second call does it again, as the first may have been killed before the purge
+    with engine.as_http_errors(), calls.serving(None):
         # a purge also needs a log entry without the values of a condition
         if purge or len(fragments) > 1:
             version = _rewrite(folder, table, fragments)

@@ -335,3 +335,22 @@ def test_a_restore_leaves_the_ids_before_it(caller):
     caller.send("POST", "/v1/table/t/restore/", body, content_type=JSON)
     assert send(caller, INSERT, stream(NEW), 1, call).json() == {"version": 2}
     assert caller.read("t").equals(OLD)
+
+
+def test_a_purge_that_is_sent_again_purges_again(caller, service):
+    caller.create("t", OLD)
+    for _ in range(2):
+        send(caller, INSERT, stream(NEW), 1, str(uuid.uuid4()))
+    headers = {"x_rt_frames_call": CALL, "x_rt_frames_since": "3"}
+    for _ in range(2):
+        compacted = caller.send(
+            "POST",
+            "/v1/table/t/compact/",
+            '{"purge": true}',
+            content_type=JSON,
+            **headers,
+        )
+        assert compacted.status_code == 200
+        assert len(lance.dataset(str(service.root / "t.lance")).versions()) == 1
+        caller.send("POST", INSERT, stream(NEW), content_type=ARROW)
+        caller.send("POST", INSERT, stream(NEW), content_type=ARROW)

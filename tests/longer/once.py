@@ -355,9 +355,11 @@ def together(count: int, seed: int) -> Counter[str]:
             each = count // WRITERS
             running = [pool.submit(writers.write, one, each) for one in range(WRITERS)]
             while not all(one.done() for one in running):
-                time.sleep(draw.uniform(0, 5))
+                began = time.monotonic()
                 proxy.restart()
                 kills += 1
+                # up at least as long as a start takes, which depends on the machine
+                time.sleep(time.monotonic() - began + draw.uniform(0, 3))
             for one in running:
                 one.result()
         writers.check(place / "tables" / "t.lance")
