@@ -10,6 +10,7 @@ import datetime as dt
 import functools
 import operator
 import random
+import re
 import struct
 from decimal import Decimal
 
@@ -362,6 +363,16 @@ def test_any_other_expression_is_refused_and_no_row_goes(place, table):
                     call(one)
     assert place.read(table.name).num_rows == 3
     assert place.open(table.name).version == 1
+
+
+def test_the_cure_of_a_read_is_a_scan_of_the_same_version(place, table):
+    old = place.client.table(table.name, version=1)
+    for handle, version in ((table, ""), (old, ", version=1")):
+        words = re.escape(f'rt.table("{table.name}"{version}).scan().filter(')
+        with pytest.raises(ValueError, match=words):
+            handle.count(n.abs() > 1)
+        with pytest.raises(ValueError, match=words):
+            handle.to_polars(where=n.abs() > 1)
 
 
 def test_a_delete_needs_a_column_and_a_read_does_not(place, table):
