@@ -276,7 +276,7 @@ def find_unknown(outcome: Result | Failure | None) -> Failure | None:
     return None
 
 
-def find_call(request: Request) -> Request:
+def find_call(request: Request, max_timeout: float = math.inf) -> Request:
     """Return the read that tells whether a write was carried out, and its response."""
     table = request.purpose.table
     return Request(
@@ -284,6 +284,7 @@ def find_call(request: Request) -> Request:
         str(FIND_CALL.lancedb).format(quote(str(table), safe="")),
         request.parse,
         method="GET",
+        max_timeout=max_timeout,
         since=request.since,
         id=request.id,
     )

@@ -392,11 +392,6 @@ def _explain(request: Request, ending: Ending) -> Failure | None:
     return _explain_unconfirmed(request, unconfirmed)
 
 
-def may_have_acted(request: Request, status: int) -> bool:
-    """Return whether a refusal with this status leaves the outcome unknown."""
-    return _find(request, str(status), f"{status // 100}xx").acted == "maybe"
-
-
 def may_lack_operation(error: errors.ResponseError) -> bool:
     """Return whether a refusal may mean that the server lacks the operation."""
     return any(

@@ -11,14 +11,12 @@ import os
 import secrets
 import sys
 import threading
-import time
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rt_frames._http.arguments import ConnectionOptions, Key
 from rt_frames._protocol.operations import ABILITIES, FOLDER
-from rt_frames._service.interrupts import Answer
 from rt_frames._service.service import Service
 from rt_frames._text import show_value
 
@@ -26,12 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rt_frames._http.session import Session
-    from rt_frames._protocol.calls import Request
     from rt_frames.local import LocalService
-
-
-# seconds that an interrupted write waits for the service's answer
-ANSWER_SECONDS = 2.0
 
 
 class FolderService(Service):
@@ -44,7 +37,6 @@ class FolderService(Service):
     ) -> None:
         self._folder = folder
         self._release: Callable[[], Any] = lambda: None
-        self._find_answer: Callable[[str, str], Any] = lambda *_: None
         self._reopening = threading.Lock()
         url = self._start() if start else "http://127.0.0.1"
         super().__init__(url, _services_key, options, FOLDER)
@@ -57,12 +49,9 @@ class FolderService(Service):
     def _start(self) -> str:
         key = os.getpid(), Path(os.path.realpath(self._folder))
         try:
-            from rt_frames.local.server import find_answer
-
             service = _acquire_service(key)
         except OSError as error:
             raise not_a_folder(self._folder, error) from error
-        self._find_answer = functools.partial(find_answer, service)
         release = weakref.finalize(self, _release_service, key)
         # services stop with the process
         release.atexit = False
@@ -76,16 +65,6 @@ class FolderService(Service):
                 self._session.base = self._start()
                 self.closed = False
         return super().session
-
-    def find_answer(self, request: Request) -> Answer | None:
-        """Wait for the service's answer, which the interrupted request cannot read."""
-        deadline = time.monotonic() + ANSWER_SECONDS
-        while time.monotonic() < deadline:
-            answer = self._find_answer(request.id, request.path)
-            if answer is not None:
-                return Answer(*answer)
-            time.sleep(0.01)
-        return None
 
     def close(self) -> None:
         # a session reopened meanwhile has a release of its own

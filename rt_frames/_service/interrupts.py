@@ -7,26 +7,25 @@ rows twice. Whatever ends a call without such a note has changed nothing.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rt_frames import errors
-from rt_frames._protocol.calls import LastAttempt, Purpose, Request, Result
-from rt_frames._protocol.meanings import cure_unknown, may_have_acted
+from rt_frames._protocol.calls import (
+    Failure,
+    LastAttempt,
+    Purpose,
+    Request,
+    Result,
+)
+from rt_frames._protocol.meanings import cure_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-class Answer(NamedTuple):
-    """The status of an embedded service's response, and the version in it."""
-
-    status: int
-    version: int | None
-
-
 @contextlib.contextmanager
 def noting_interrupts(
-    purpose: Purpose, find_answer: Callable[[Request], Answer | None]
+    purpose: Purpose, find_result: Callable[[Request], Result | None]
 ) -> Iterator[Purpose]:
     """Yield the purpose for the block's requests, and note what becomes of the last.
 
@@ -34,9 +33,8 @@ def noting_interrupts(
     ----------
     purpose : Purpose
         Of the requests.
-    find_answer : callable
-        Returns what the service answers to an interrupted request, or None if that is
-        unknown.
+    find_result : callable
+        Returns the result of an interrupted request, or None if that is unknown.
     """
     last = LastAttempt()
     try:
@@ -45,7 +43,7 @@ def noting_interrupts(
         # they say what was done
         raise
     except BaseException as error:
-        note = _explain(last, find_answer)
+        note = _explain(last, find_result)
         if note:
             error.add_note(note)
         raise
@@ -53,27 +51,22 @@ def noting_interrupts(
         last.clear()
 
 
-def _explain(last: LastAttempt, find_answer: Callable[[Request], Answer | None]) -> str:
+def _explain(last: LastAttempt, find_result: Callable[[Request], Result | None]) -> str:
     """Return what became of a request that was sent whole, or "" if nothing was."""
     request = last.request
     if request is None or not last.may_be_whole():
         return ""
-    if isinstance(last.outcome, Result):
-        return _note(request, _was_done(_version_in(last.outcome.value)))
-    if last.outcome is not None:
+    result: Result | Failure | None = last.outcome
+    if isinstance(result, Failure) and result.acted == "no":
         # a refusal is no news: nothing was changed
-        return _note(request, "") if last.outcome.acted == "maybe" else ""
-    answer = None
-    # pressed again, it waits no longer
-    with contextlib.suppress(KeyboardInterrupt):
-        answer = find_answer(request)
-    if answer is None:
-        return _note(request, "")
-    if answer.status < 300:
-        return _note(request, _was_done(answer.version))
-    if may_have_acted(request, answer.status):
-        return _note(request, "")
-    return _note(request, "it was not carried out")
+        return ""
+    if not isinstance(result, Result):
+        # pressed again, it waits no longer
+        with contextlib.suppress(KeyboardInterrupt):
+            result = find_result(request)
+    if isinstance(result, Result):
+        return _note(request, _was_done(_version_in(result.value)))
+    return _note(request, "")
 
 
 def _note(request: Request, state: str) -> str:

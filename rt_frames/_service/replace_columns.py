@@ -100,7 +100,7 @@ class _Rewriting:
         """Read and replace all rows. The result's value is the new version."""
         service = self._service
         purpose = Purpose(ALTER, self._name)
-        with noting_interrupts(purpose, service.find_answer) as noted:
+        with noting_interrupts(purpose, service.find_result) as noted:
             request = Request(noted, "", parse_version, content_type=ARROW_STREAM)
             upload = MultipartUpload(
                 service.session, request, service.dialect, self._send

@@ -38,6 +38,7 @@ from rt_frames._protocol.calls import (
     Result,
     count_body,
     describe_body,
+    find_call,
     json_body,
     query,
 )
@@ -73,7 +74,6 @@ if TYPE_CHECKING:
     from rt_frames._protocol.calls import Explanation
     from rt_frames._protocol.responses import Response
     from rt_frames._protocol.versions import Version
-    from rt_frames._service.interrupts import Answer
 
 log = logging.getLogger("rt_frames")
 
@@ -81,6 +81,8 @@ log = logging.getLogger("rt_frames")
 _OF_A_VERSION: Cures = {
     errors.TableNotFoundError: "check the table's name and the version"
 }
+# seconds that an interrupted write waits for its result
+RESULT_SECONDS = 2.0
 # the server's first version with multipart writes
 _PARTS_SINCE = (0, 4)
 # versions in which a time is looked for first
@@ -333,11 +335,21 @@ class Service:
         """Make a JSON request about a table."""
         purpose = Purpose(operation, name, cures=cures)
         body = json_body(content)
-        with noting_interrupts(purpose, self.find_answer) as noted:
+        with noting_interrupts(purpose, self.find_result) as noted:
             return self.send(self._request(noted, parse, body, **options))
 
-    def find_answer(self, request: Request) -> Answer | None:  # noqa: ARG002  # of a folder
-        """Return the answer to a request that was interrupted, or None if unknown."""
+    def find_result(self, request: Request) -> Result | None:
+        """Return the result of a write that was interrupted, or None if unknown.
+
+        A server that stores a write once is asked, until the write can have ended.
+        """
+        deadline = time.monotonic() + RESULT_SECONDS
+        asked = find_call(request, max_timeout=RESULT_SECONDS)
+        while request.since is not None and time.monotonic() < deadline:
+            outcome = self.session.send(asked, retries=0)
+            if isinstance(outcome, Result):
+                return outcome
+            time.sleep(0.02)
         return None
 
     def _request(
@@ -610,7 +622,7 @@ class Service:
         request = dataclasses.replace(request, since=self.begin_version(name, before))
         outcome = ChangeOutcome(self, name, before.version, advice)
         try:
-            with noting_interrupts(purpose, self.find_answer) as noted:
+            with noting_interrupts(purpose, self.find_result) as noted:
                 noted_request = dataclasses.replace(request, purpose=noted)
                 return self.send(noted_request, outcome.explain)
         except (errors.ResponseError, errors.OutcomeUnknown) as error:
@@ -664,7 +676,7 @@ class Service:
         headers = {"If-Match": etag} if etag else {}
         start = time.monotonic()
         purpose = Purpose(operations.DROP, name)
-        with noting_interrupts(purpose, self.find_answer) as noted:
+        with noting_interrupts(purpose, self.find_result) as noted:
             request = self._request(
                 noted, parse_version, headers=headers, max_timeout=max_timeout
             )

@@ -176,7 +176,7 @@ def _write(
     try:
         if purpose.operation == REPLACE_WHERE:
             source = _with_where(source)
-        with noting_interrupts(purpose, service.find_answer) as noted:
+        with noting_interrupts(purpose, service.find_result) as noted:
             if table is not None:
                 return _add_rows(service, noted, source, options, cluster, table)
             return _create(service, noted, source, options, cluster)

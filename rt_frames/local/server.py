@@ -255,16 +255,6 @@ class LocalService:
         self.close()
 
 
-def find_answer(
-    service: LocalService, request_id: str, path: str
-) -> tuple[int, int | None] | None:
-    """Return status and version of the response to a request of this process."""
-    answer: tuple[int, int | None] | None = service._application.find_answer(  # noqa: SLF001  # same module
-        request_id, path
-    )
-    return answer
-
-
 _running_servers: set[Any] = set()
 # other ids than this process's own are those of parents
 _service_pids: set[int] = set()

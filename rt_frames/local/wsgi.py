@@ -14,7 +14,6 @@ import json
 import logging
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -53,8 +52,6 @@ JSON = "application/json"
 MAX_JSON_BYTES = 16 * 2**20
 # the first version of LanceDB's servers with multipart writes
 VERSION = "0.4.0"
-# the last responses are kept for a client in this process that was interrupted
-KEPT_ANSWERS = 64
 EXTENSION_NAME = "ARROW:extension:name"
 EXTENSION_METADATA = "ARROW:extension:metadata"
 Environ = dict[str, Any]
@@ -85,10 +82,6 @@ class Application:
             host.lower(),
             f"[{host.lower()}]",
         }
-        # (request id, path, status, version)
-        self._answers: deque[tuple[str, str, int, int | None]] = deque(
-            maxlen=KEPT_ANSWERS
-        )
         self._any_host = host in ("0.0.0.0", "::", "")  # nosec B104  # noqa: S104  # only compared
 
     def __call__(
@@ -97,7 +90,6 @@ class Application:
         body: Body = environ["rt_frames.body"]
         start = time.monotonic()
         status, answer = self._answer(environ, body)
-        self._keep(environ, status, answer)
         if _content_type(environ) == ARROW:
             # that of batches, which the pool would keep
             pa.default_memory_pool().release_unused()
@@ -121,19 +113,6 @@ class Application:
         headers += _common_headers(environ)
         start_response(f"{status} {http.HTTPStatus(status).phrase}", headers)
         return payload
-
-    def find_answer(self, request_id: str, path: str) -> tuple[int, int | None] | None:
-        """Return status and version of the response to a request, if it was made."""
-        for known_id, known_path, status, version in self._answers.copy():
-            if (known_id, known_path) == (request_id, path):
-                return status, version
-        return None
-
-    def _keep(self, environ: Environ, status: int, answer: Any) -> None:
-        request_id = environ.get("HTTP_X_REQUEST_ID")
-        if request_id and isinstance(answer, dict):
-            path = environ["REQUEST_URI"]
-            self._answers.append((request_id, path, status, answer.get("version")))
 
     def _answer(self, environ: Environ, body: Body) -> tuple[int, Any]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import uuid
 
 import lance
@@ -156,6 +157,19 @@ def test_a_reader_that_is_exhausted_may_still_be_stored_if_it_is_not_yet(client,
     with pytest.raises(rt.errors.OutcomeUnknown, match="so far the table is unchanged"):
         client.create_table("t", NEW.to_reader(), if_exists="upsert", on="id")
     assert len(proxy.writes) == 1
+
+
+@pytest.mark.parametrize("write", [append, upsert, delete, rename])
+def test_an_interrupted_write_says_that_it_was_stored(client, proxy, service, write):
+    handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    proxy.faults = ["interrupted"]
+    try:
+        with pytest.raises(KeyboardInterrupt) as interrupt:
+            write(client)
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+    assert interrupt.value.__notes__[0].endswith("it was carried out (version 2)")
+    assert version(service) == 2
 
 
 @pytest.mark.parametrize("then", ["401", "429"])

@@ -31,7 +31,6 @@ KINDS = ("append", "upsert", "alter", "delete")
 SETTLED = 0.4
 SAID = {
     "done": re.compile(r"; it was carried out \(version (\d+)\)$"),
-    "not done": re.compile("; it was not carried out$"),
     "open": re.compile("; it may still be carried out: check"),
 }
 

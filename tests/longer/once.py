@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import random
+import signal
 import tempfile
 import threading
 import time
@@ -116,6 +117,9 @@ class Proxy:
         }
         if fault == "twice":
             return self.forward(request)
+        if fault == "interrupted":
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
+            time.sleep(1)
         return instead.get(fault, answer)
 
     def _forward_twice(self, request: Request) -> bytes:
