@@ -281,6 +281,7 @@ MEANINGS = (
     Meaning("411", "rows|empty|part", _Response, "no", "never", _NEEDS_LENGTH),
     Meaning("429", "commit", _Unknown, "maybe", "again", _TWICE, can="once"),
     Meaning("413|429", "commit", _Unknown, "maybe", "never", _TWICE),
+    Meaning("413", "any", errors.PayloadTooLarge, "no", "never", says="embedded"),
     Meaning(
         "413",
         "any",

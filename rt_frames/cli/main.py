@@ -62,7 +62,7 @@ for command in (tables, show, history, restore, compact, drop, demo, *moved.COMM
     default=24,
     show_default=True,
     type=click.IntRange(0, 999_999),
-    help="Hours for which a replaced version of a table stays readable.",
+    help="Hours for which a replaced version of a table stays readable; 0 is ten minutes.",
 )
 def serve(root: Path, host: str, port: int, keep: int) -> None:
     """Serve the tables of folder ROOT over HTTP.

@@ -42,6 +42,8 @@ def merge_small(folder: Path) -> None:
     """Merge a table's small fragments if they are many; log what fails."""
     try:
         table = lance.dataset(str(folder))
+        if len(table.get_fragments()) <= MAX_SMALL:
+            return
         small = _list_small(table)
         _leave_out_large(small)
         if len(small) > MAX_SMALL and not _find_obstacle(table):

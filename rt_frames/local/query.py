@@ -29,6 +29,8 @@ MAX_BATCH_ROWS = 2**17
 # if a column varies in width
 MAX_VARYING_ROWS = 2**13
 SAMPLED_ROWS = 64
+# on disk, of a table without more rows, which is not sampled
+SMALL_BYTES = 2**16
 BATCH_BYTES = 2**22
 # in memory, where Lance 14 holds a dozen batches
 MEASURED_BYTES = 2**20
@@ -127,7 +129,8 @@ def _batch_rows(table: Any, columns: list[str] | None) -> int:
     varying = [name for name, width in widths.items() if width is None]
     most = MAX_VARYING_ROWS if varying else MAX_BATCH_ROWS
     measured = sum(filter(None, widths.values()))
-    if rows and varying:
+    is_small = rows <= SAMPLED_ROWS and file_bytes <= SMALL_BYTES
+    if varying and not is_small:
         measured += _measure_rows(table, rows, varying)
     batch_rows = min(
         BATCH_BYTES / max(row_bytes, 1), MEASURED_BYTES / max(measured, 1), most

@@ -78,11 +78,10 @@ class LocalService:
     api_key : str, optional
         The key that requests must carry. Defaults to a random one.
     keep : datetime.timedelta, default one day
-        How long a replaced version of a table is kept, to be read or restored. Of a
-        table that is overwritten often, at most the last ten overwrites are kept. With
-        ``timedelta(0)``, only the newest version is kept, and the previous one until
-        the next write. Parts of an uncompleted write are kept as long, but at least an
-        hour. Expired data is removed before the next write.
+        How long a replaced version of a table is kept, to be read or restored; at least
+        ten minutes. Of a table that is overwritten often, at most the last ten
+        overwrites are kept longer than that. Parts of an uncompleted write are kept as
+        long, but at least an hour. Expired data is removed before the next write.
 
     Raises
     ------

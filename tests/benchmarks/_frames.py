@@ -78,39 +78,68 @@ def objects(cell: Callable[[int], Any]) -> pd.DataFrame:
     )
 
 
-def shapes() -> dict[str, Callable[[], Any]]:
-    """Return functions that make frames of other shapes than long plain tables."""
-    few, day = (
-        np.random.default_rng(2).integers(0, len(WORDS), 2_000_000),
-        datetime.date(2024, 1, 1),
-    )
-    text = WORDS[few[:200_000]].tolist()
-    return {
-        "10,000 x 10, Arrow": lambda: wide(10_000, 10),
-        "10,000 x 10, Polars": lambda: pl.from_arrow(wide(10_000, 10)),
-        "10,000 x 10, pandas": lambda: wide(10_000, 10).to_pandas(),
-        "3,000 x 1,000, Polars": lambda: pl.from_arrow(wide(3_000, 1_000)),
-        "3,000 x 1,000, pandas": lambda: wide(3_000, 1_000).to_pandas(),
-        "objects, text": lambda: objects(lambda i: text[i]),
-        "objects, text and None": lambda: objects(lambda i: text[i] if i % 7 else None),
-        "objects, dates": lambda: objects(lambda i: day + datetime.timedelta(i % 1000)),
-        "objects, decimals": lambda: objects(lambda i: decimal.Decimal(i) / 100),
-        "objects, dicts": lambda: objects(lambda i: {"x": i, "name": text[i]}),
-        "objects, arrays": lambda: objects(lambda i: np.arange(i % 5, dtype="float64")),
-        "pandas category": lambda: pd.DataFrame(
-            {"c": pd.Categorical.from_codes(few, WORDS)}
-        ),
-        "pandas Int64": lambda: pd.DataFrame({"n": pd.array(few, dtype="Int64")}),
-        "pandas Int64 and NA": lambda: pd.DataFrame(
-            {"n": pd.array([*range(200_000), None] * 10, dtype="Int64")}
-        ),
-        "Polars Categorical": lambda: pl.DataFrame(
-            {"c": pl.Series(WORDS[few], dtype=pl.Categorical)}
-        ),
-        "ten rows": lambda: pd.DataFrame(
-            {"a": range(10), "b": np.arange(10) / 2, "t": list("abcdefghij")}
-        ),
-    }
+FIRST_DAY = datetime.date(2024, 1, 1)
+WITH_NULLS = [*range(200_000), None] * 10
+TEN_ROWS = {"a": range(10), "b": np.arange(10) / 2, "t": list("abcdefghij")}
+
+
+def words_of(rows: int) -> np.ndarray:
+    """Return random places in `WORDS`."""
+    return np.random.default_rng(2).integers(0, len(WORDS), rows)
+
+
+TEXTS = WORDS[words_of(200_000)].tolist()
+
+
+def text(i: int) -> str:
+    return TEXTS[i]
+
+
+def text_or_none(i: int) -> str | None:
+    return TEXTS[i] if i % 7 else None
+
+
+def day(i: int) -> datetime.date:
+    return FIRST_DAY + datetime.timedelta(i % 1000)
+
+
+def numbers(i: int) -> np.ndarray:
+    return np.arange(i % 5, dtype="float64")
+
+
+def pandas_category() -> pd.DataFrame:
+    codes = pd.Categorical.from_codes(words_of(2_000_000), WORDS)
+    return pd.DataFrame({"c": codes})
+
+
+def polars_category() -> pl.DataFrame:
+    words = WORDS[words_of(2_000_000)]
+    return pl.DataFrame({"c": pl.Series(words, dtype=pl.Categorical)})
+
+
+def optional(values: Any) -> pd.DataFrame:
+    return pd.DataFrame({"n": pd.array(values, dtype="Int64")})
+
+
+# functions that make frames of other shapes than long plain tables
+SHAPES: dict[str, Callable[[], Any]] = {
+    "10,000 x 10, Arrow": lambda: wide(10_000, 10),
+    "10,000 x 10, Polars": lambda: pl.from_arrow(wide(10_000, 10)),
+    "10,000 x 10, pandas": lambda: wide(10_000, 10).to_pandas(),
+    "3,000 x 1,000, Polars": lambda: pl.from_arrow(wide(3_000, 1_000)),
+    "3,000 x 1,000, pandas": lambda: wide(3_000, 1_000).to_pandas(),
+    "objects, text": lambda: objects(text),
+    "objects, text and None": lambda: objects(text_or_none),
+    "objects, dates": lambda: objects(day),
+    "objects, decimals": lambda: objects(lambda i: decimal.Decimal(i) / 100),
+    "objects, dicts": lambda: objects(lambda i: {"x": i, "name": text(i)}),
+    "objects, arrays": lambda: objects(numbers),
+    "pandas category": pandas_category,
+    "pandas Int64": lambda: optional(words_of(2_000_000)),
+    "pandas Int64 and NA": lambda: optional(WITH_NULLS),
+    "Polars Categorical": polars_category,
+    "ten rows": lambda: pd.DataFrame(TEN_ROWS),
+}
 
 
 MAKERS = {"numeric": numeric, "strings": strings, "nested": nested, "lists": lists}

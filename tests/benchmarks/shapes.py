@@ -12,7 +12,6 @@ It imports the stream, because a socket would add its own time to that of the cl
 
 from __future__ import annotations
 
-import functools
 import io
 import itertools
 import statistics
@@ -230,75 +229,92 @@ class Doors:
         return Case(ours, by_hand)
 
 
-def cases(doors: Doors) -> dict[str, tuple[int, Callable[[int], Case]]]:
-    """Give what makes each case, and how many columns, chunks or rows it has."""
-    unify = pa.Table.unify_dictionaries
-    timedelta = functools.partial(objects, lambda i: pd.Timedelta(i, "s"))
-    sets = functools.partial(objects, lambda i: {i, i + 1})
-    uuids = functools.partial(objects, lambda i: uuid.UUID(int=i))
+def dtypes(columns: int) -> dict[str, str]:
+    return dict.fromkeys(wide(columns).column_names, "int32")
 
-    def dtypes(n: int) -> dict[str, str]:
-        return dict.fromkeys(wide(n).column_names, "int32")
 
-    return {
-        "stream, Arrow": (8000, lambda n: streamed(wide(n))),
-        "stream, Polars": (8000, lambda n: streamed(pl.from_arrow(wide(n)))),
-        "stream, pandas": (8000, lambda n: streamed(wide(n).to_pandas())),
-        "stream, not null": (
-            8000,
-            lambda n: streamed(wide(n, nullable=False), not_null),
-        ),
-        "stream, ten chunks": (
-            8000,
-            lambda n: streamed(pa.concat_tables([wide(n)] * 10)),
-        ),
-        "stream, dtypes=": (8000, lambda n: streamed(wide(n), int32, dtypes=dtypes(n))),
-        "stream, append": (8000, lambda n: streamed(wide(n), table=wide(n).schema)),
-        "stream, append that casts": (
-            8000,
-            lambda n: streamed(wide(n), int32, table=int32(wide(n)).schema),
-        ),
-        "create, Arrow": (8000, lambda n: doors.create(wide(n))),
-        "create, Polars": (8000, lambda n: doors.create(pl.from_arrow(wide(n)))),
-        "create, pandas": (8000, lambda n: doors.create(wide(n).to_pandas())),
-        "create, not null": (8000, lambda n: doors.create(wide(n, nullable=False))),
-        "create, dtypes=": (
-            8000,
-            lambda n: doors.create(wide(n), int32, dtypes=dtypes(n)),
-        ),
-        "append, Arrow": (8000, lambda n: doors.append(wide(n))),
-        "append, pandas": (8000, lambda n: doors.append(wide(n).to_pandas())),
-        "append, not null": (8000, lambda n: doors.append(wide(n, nullable=False))),
-        "read, columns=": (8000, lambda n: doors.read(wide(n))),
-        "plan_alterations": (8000, lambda n: planned(wide(n))),
-        "alter_table, casts": (8000, lambda n: doors.cast(wide(n))),
-        "alter_table, renames": (8000, lambda n: doors.rename(wide(n), plans=True)),
-        "alter_columns, renames": (8000, lambda n: doors.rename(wide(n), plans=False)),
-        "stream, dictionaries": (2000, lambda n: streamed(coded(n))),
-        "stream, dictionaries, ten chunks": (
-            2000,
-            lambda n: streamed(pa.concat_tables([coded(n)] * 10)),
-        ),
-        "stream, structs": (2000, lambda n: streamed(structs(n))),
-        "create, dictionaries": (2000, lambda n: doors.create(coded(n))),
-        "create, structs": (2000, lambda n: doors.create(structs(n))),
-        "append, dictionaries": (2000, lambda n: doors.append(coded(n))),
-        "append, structs": (2000, lambda n: doors.append(structs(n))),
-        "stream, growing dictionary": (1000, lambda n: streamed(growing(n), unify)),
-        "stream, shifting dictionary": (1000, lambda n: streamed(shifting(n), unify)),
-        "stream, reader, growing": (1000, lambda n: read_once(growing(n))),
-        "create, growing dictionary": (1000, lambda n: doors.create(growing(n), unify)),
-        "create, shifting dictionary": (
-            1000,
-            lambda n: doors.create(shifting(n), unify),
-        ),
-        "stream, Timedelta": (200_000, lambda n: streamed(timedelta(n))),
-        "stream, sets": (200_000, lambda n: streamed(sets(n))),
-        "stream, UUID": (200_000, lambda n: streamed(uuids(n))),
-        "create, Timedelta": (200_000, lambda n: doors.create(timedelta(n))),
-        "create, sets": (200_000, lambda n: doors.create(sets(n))),
-        "create, UUID": (200_000, lambda n: doors.create(uuids(n))),
-    }
+def not_nullable(columns: int) -> pa.Table:
+    return wide(columns, nullable=False)
+
+
+def ten_chunks(table: pa.Table) -> pa.Table:
+    return pa.concat_tables([table] * 10)
+
+
+def smaller(columns: int) -> pa.Schema:
+    return int32(wide(columns)).schema
+
+
+def in_polars(columns: int) -> pl.DataFrame:
+    return pl.from_arrow(wide(columns))
+
+
+def in_pandas(columns: int) -> pd.DataFrame:
+    return wide(columns).to_pandas()
+
+
+def timedeltas(rows: int) -> pd.DataFrame:
+    return objects(lambda i: pd.Timedelta(i, "s"), rows)
+
+
+def sets(rows: int) -> pd.DataFrame:
+    return objects(lambda i: {i, i + 1}, rows)
+
+
+def uuids(rows: int) -> pd.DataFrame:
+    return objects(lambda i: uuid.UUID(int=i), rows)
+
+
+unify = pa.Table.unify_dictionaries
+COLUMNS = {
+    "stream, Arrow": lambda _, n: streamed(wide(n)),
+    "stream, Polars": lambda _, n: streamed(in_polars(n)),
+    "stream, pandas": lambda _, n: streamed(in_pandas(n)),
+    "stream, not null": lambda _, n: streamed(not_nullable(n), not_null),
+    "stream, ten chunks": lambda _, n: streamed(ten_chunks(wide(n))),
+    "stream, dtypes=": lambda _, n: streamed(wide(n), int32, dtypes=dtypes(n)),
+    "stream, append": lambda _, n: streamed(wide(n), table=wide(n).schema),
+    "stream, append casts": lambda _, n: streamed(wide(n), int32, table=smaller(n)),
+    "create, Arrow": lambda doors, n: doors.create(wide(n)),
+    "create, Polars": lambda doors, n: doors.create(in_polars(n)),
+    "create, pandas": lambda doors, n: doors.create(in_pandas(n)),
+    "create, not null": lambda doors, n: doors.create(not_nullable(n)),
+    "create, dtypes=": lambda doors, n: doors.create(wide(n), int32, dtypes=dtypes(n)),
+    "append, Arrow": lambda doors, n: doors.append(wide(n)),
+    "append, pandas": lambda doors, n: doors.append(in_pandas(n)),
+    "append, not null": lambda doors, n: doors.append(not_nullable(n)),
+    "read, columns=": lambda doors, n: doors.read(wide(n)),
+    "plan_alterations": lambda _, n: planned(wide(n)),
+    "alter_table, casts": lambda doors, n: doors.cast(wide(n)),
+    "alter_table, renames": lambda doors, n: doors.rename(wide(n), plans=True),
+    "alter_columns, renames": lambda doors, n: doors.rename(wide(n), plans=False),
+}
+NESTED = {
+    "stream, dictionaries": lambda _, n: streamed(coded(n)),
+    "stream, dictionaries, ten chunks": lambda _, n: streamed(ten_chunks(coded(n))),
+    "stream, structs": lambda _, n: streamed(structs(n)),
+    "create, dictionaries": lambda doors, n: doors.create(coded(n)),
+    "create, structs": lambda doors, n: doors.create(structs(n)),
+    "append, dictionaries": lambda doors, n: doors.append(coded(n)),
+    "append, structs": lambda doors, n: doors.append(structs(n)),
+}
+CHUNKS = {
+    "stream, growing dictionary": lambda _, n: streamed(growing(n), unify),
+    "stream, shifting dictionary": lambda _, n: streamed(shifting(n), unify),
+    "stream, reader, growing": lambda _, n: read_once(growing(n)),
+    "create, growing dictionary": lambda doors, n: doors.create(growing(n), unify),
+    "create, shifting dictionary": lambda doors, n: doors.create(shifting(n), unify),
+}
+CELLS = {
+    "stream, Timedelta": lambda _, n: streamed(timedeltas(n)),
+    "stream, sets": lambda _, n: streamed(sets(n)),
+    "stream, UUID": lambda _, n: streamed(uuids(n)),
+    "create, Timedelta": lambda doors, n: doors.create(timedeltas(n)),
+    "create, sets": lambda doors, n: doors.create(sets(n)),
+    "create, UUID": lambda doors, n: doors.create(uuids(n)),
+}
+# how many columns, chunks or rows the cases have
+SIZES = [(8000, COLUMNS), (2000, NESTED), (1000, CHUNKS), (200_000, CELLS)]
 
 
 def measure(ways: list[Callable[[], Any]]) -> list[tuple[float, ...]]:
@@ -325,15 +341,18 @@ def ratio(one: tuple[float, ...], other: tuple[float, ...]) -> str:
 def main(wanted: list[str]) -> None:
     print(f"{'case':<40}{'ours':>10}{'by hand':>16}{'half':>14}")
     with tempfile.TemporaryDirectory() as folder:
-        for name, (size, make) in cases(Doors(Path(folder))).items():
-            if wanted and not any(part in name for part in wanted):
-                continue
-            case = make(size)
-            ours, by_hand, half = measure(
-                [case.ours, case.by_hand, make(size // 2).ours]
-            )
-            shown = f"{ours[0] * 1000:>7.0f} ms{ratio(ours, by_hand):>16}{ratio(ours, half):>14}"
-            print(f"{f'{name}, {size:,}':<40}{shown}", flush=True)
+        doors = Doors(Path(folder))
+        for size, cases in SIZES:
+            for name, make in cases.items():
+                if not wanted or any(part in name for part in wanted):
+                    show(f"{name}, {size:,}", make(doors, size), make(doors, size // 2))
+
+
+def show(name: str, case: Case, half: Case) -> None:
+    ours, by_hand, less = measure([case.ours, case.by_hand, half.ours])
+    milliseconds = f"{ours[0] * 1000:>7.0f} ms"
+    ratios = f"{ratio(ours, by_hand):>16}{ratio(ours, less):>14}"
+    print(f"{name:<40}{milliseconds}{ratios}", flush=True)
 
 
 if __name__ == "__main__":

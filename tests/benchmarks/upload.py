@@ -18,10 +18,10 @@ import requests
 import rt_frames as rt
 from tests.benchmarks._frames import (
     MAKERS,
+    SHAPES,
     alternating,
     arrow_of,
     frames,
-    shapes,
     show,
     stream_of,
 )
@@ -79,21 +79,21 @@ def ways(
     }
 
 
+def compare(name: str, data: Any, url: str, client: rt.Client) -> None:
+    """Show how long a frame takes, beside the plainest upload of its bytes."""
+    both = {
+        "rt_frames": lambda: client.create_table("t", data, progress=False),
+        "BytesIO + requests": lambda: by_bytesio(url, data),
+    }
+    show(name, alternating(both, 15), arrow_of(data).nbytes)
+
+
 def main(kinds: list[str]) -> None:
     with sink() as port, sink("flight") as flight_port:
         url = f"http://127.0.0.1:{port}"
         with rt.connect(url, api_key="k", default=False) as client:
-            for name, make in shapes().items() if "shapes" in kinds else ():
-                data = make()
-                by_hand = {
-                    "BytesIO + requests": lambda data=data: by_bytesio(url, data)
-                }
-                ours = {
-                    "rt_frames": lambda data=data: client.create_table(
-                        "t", data, progress=False
-                    )
-                }
-                show(name, alternating(ours | by_hand, 15), arrow_of(data).nbytes)
+            for name, make in SHAPES.items() if "shapes" in kinds else ():
+                compare(name, make(), url, client)
             for kind in [kind for kind in kinds if kind != "shapes"]:
                 for library, data in frames(kind, NBYTES).items():
                     found = alternating(ways(url, flight_port, data, client))

@@ -15,11 +15,9 @@ import pytest
 
 import rt_frames as rt
 from rt_frames.errors import ResponseError, ServerError, TableNotFoundError
-from rt_frames.local import LocalService
-from tests.client.conftest import Place
 from tests.support.faults import connected
 from tests.support.hosted import Hosted, Table, serving
-from tests.support.servers import KEY, Server
+from tests.support.servers import Server
 
 ROWS = pa.table({"id": [1, 2, 3], "s": ["x", "y", None]})
 LONG_AGO = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
@@ -38,12 +36,15 @@ def table(place, name):
     table.set_nullable({"id": False})
     table.alter_columns(rt.AlterationPlan(dropped=["text"]))
     place.client.table(name, version=2).restore()
-    place.create(name, ROWS.slice(0, 1), if_exists="replace")
+    first = ROWS.slice(0, 1)
+    place.create(name, first, if_exists="replace", where=pl.col("id") == 1)
+    place.create(name, first, if_exists="replace")
     return table
 
 
 MADE = [
     ("replace", 1),
+    ("replace where", 3),
     ("restore", 4),
     ("drop columns", 4),
     ("alter", 4),
@@ -68,7 +69,7 @@ def numbers_of(table):
 def test_it_lists_each_version_with_what_made_it_newest_first(place, table):
     history = table.history()
     assert [(each.operation, each.rows) for each in history] == MADE
-    assert [each.version for each in history] == [*range(11, 0, -1)]
+    assert [each.version for each in history] == [*range(12, 0, -1)]
     for version, _, _, rows in history:
         assert place.client.table(table.name, version=version).count() == rows
 
@@ -103,9 +104,9 @@ def test_a_handle_of_a_version_lists_them_all(place, table):
 def test_it_is_shown_as_a_table_and_pickled(place, table):
     history = table.history()
     lines = repr(history).splitlines()
-    assert lines[0] == "11 versions, newest first"
+    assert lines[0] == "12 versions, newest first"
     assert lines[2].split("  ")[:2] == ["version", "time (UTC)"]
-    assert lines[4].split()[0] == "11"
+    assert lines[4].split()[0] == "12"
     assert lines[4].split()[3:] == ["replace", "1"]
     assert "<code>drop columns</code>" in history._repr_html_()
     assert pickle.loads(pickle.dumps(history)) == history
@@ -129,27 +130,17 @@ def test_numbers_begin_again_after_a_drop(place, table):
 # What others did, and what is gone
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """A place that removes each version when the next but one is made."""
-    keep = dt.timedelta(0)
-    with (
-        LocalService(tmp_path, api_key=KEY, keep=keep) as service,
-        rt.connect(service.url, api_key=KEY, dialect="lancedb") as client,
-    ):
-        yield Place(client, tmp_path)
-
-
-def test_versions_that_were_removed_are_not_listed(folder):
-    for _ in range(4):
-        folder.append("t", ROWS)
-    table = folder.client.table("t")
-    assert numbers_of(table) == [4, 3]
-    assert words_of(table) == ["append", "append"]
-    # its columns were those of version 3, which is gone
-    table.rename({"s": "text"})
-    table.rename({"text": "s"})
-    assert words_of(table) == ["alter", "alter"]
+def test_versions_that_were_removed_are_not_listed(place, name):
+    place.create(name, ROWS)
+    for _ in range(3):
+        place.append(name, ROWS)
+    place.client.table(name).rename({"s": "text"})
+    place.open(name).cleanup_old_versions(dt.timedelta(0), delete_unverified=True)
+    place.append(name, ROWS.rename_columns({"s": "text"}))
+    table = place.client.table(name)
+    assert numbers_of(table) == [6, 5]
+    # the columns before are gone
+    assert words_of(table) == ["append", "alter"]
 
 
 def test_a_compaction_is_left_out(place, name):
@@ -246,7 +237,7 @@ def test_a_time_between_two_versions_reads_the_older_one(place, table):
     assert place.client.table(table.name, version=moment).version == older.version
     now = dt.datetime.now(dt.UTC)
     assert place.client.table(table.name, version=now).version == newest.version
-    assert place.client.table(table.name, version=moment).restore().version == 12
+    assert place.client.table(table.name, version=moment).restore().version == 13
 
 
 ZONES = {

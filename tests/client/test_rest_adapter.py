@@ -52,32 +52,27 @@ KINDS = pd.DataFrame(
 )
 
 
-def test_tables_are_created_listed_and_read_back_value_by_value(adapter):
-    frames = [
-        WORDS,
-        WORDS.to_pandas(),
-        KINDS,
-        NESTED,
-        WORDS.lazy(),
-        WORDS.to_arrow(),
-        KINDS.head(0),
-        WORDS.head(0),
-    ]
-    for number, frame in enumerate([*frames, [WORDS, WORDS]]):
-        table = rt.to_table(frame, f"t{number}")
-        expected = pl.concat([WORDS, WORDS]) if isinstance(frame, list) else frame
-        expected = (
-            expected.collect() if isinstance(expected, pl.LazyFrame) else expected
-        )
-        is_pandas = isinstance(expected, pd.DataFrame)
-        arrow = (
-            pa.Table.from_pandas(expected, preserve_index=False)
-            if is_pandas
-            else pl.DataFrame(expected).to_arrow()
-        )
-        assert (table.created, table.version, table.rows) == (True, 1, len(expected))
-        assert_same_values(adapter(table.name), arrow)
-    assert rt.list_tables() == [f"t{number}" for number in range(len(frames) + 1)]
+FRAMES = {
+    "Polars": (WORDS, WORDS.to_arrow()),
+    "pandas": (WORDS.to_pandas(), WORDS.to_arrow()),
+    "kinds": (KINDS, pa.Table.from_pandas(KINDS, preserve_index=False)),
+    "nested": (NESTED, NESTED.to_arrow()),
+    "query": (WORDS.lazy(), WORDS.to_arrow()),
+    "Arrow": (WORDS.to_arrow(), WORDS.to_arrow()),
+    "empty pandas": (KINDS[:0], pa.Table.from_pandas(KINDS[:0], preserve_index=False)),
+    "empty Polars": (WORDS[:0], WORDS[:0].to_arrow()),
+    "list": ([WORDS, WORDS], pl.concat([WORDS, WORDS]).to_arrow()),
+}
+
+
+@pytest.mark.parametrize(("frame", "wanted"), FRAMES.values(), ids=FRAMES)
+def test_tables_are_created_listed_and_read_back_value_by_value(adapter, frame, wanted):
+    table = rt.to_table(frame, "t")
+    assert table.created is True
+    assert table.version == 1
+    assert table.rows == wanted.num_rows
+    assert_same_values(adapter("t"), wanted)
+    assert rt.list_tables() == ["t"]
 
 
 def test_a_list_longer_than_a_page_is_followed_to_its_end(adapter, tmp_path):
@@ -105,34 +100,35 @@ def test_a_table_is_described_and_follows_todays_frame_inside_structs_too(adapte
     before = NESTED.drop("k")  # it does not tell that of dictionaries
     before.remote.to_table("t")
     assert rt.table("t").schema == before.remote.schema
-    today = before.rename({"l": "numbers"}).cast(
-        {"s": pl.Struct({"z": pl.Int64, "y": pl.String})}
-    )
-    assert (
-        today.remote.alter_table("t", rename={"l": "numbers", "s.x": "z"}).version == 2
-    )
+    rename = {"l": "numbers", "s.x": "z"}
+    fields = pl.Struct({"z": pl.Int64, "y": pl.String})
+    today = before.rename({"l": "numbers"}).cast({"s": fields})
+    assert today.remote.alter_table("t", rename=rename).version == 2
     assert rt.table("t").set_nullable({"d": True}).version == 3
-    found = adapter("t")
-    assert (found.schema.names, found.schema.field("s").type.names) == (
-        ["s", "numbers", "d"],
-        ["z", "y"],
-    )
+    found = adapter("t").schema
+    assert found.names == ["s", "numbers", "d"]
+    assert found.field("s").type.names == ["z", "y"]
+
+
+def test_a_table_that_is_missing_is_named(adapter):
+    table = rt.table("no")
     with pytest.raises(TableNotFoundError, match="'no'"):
-        rt.table("no").schema  # noqa: B018  # asks
-    KINDS.remote.to_table("kinds")  # of which it tells no units
-    with pytest.raises(
-        ResponseError, match=r"'kinds'.*schema\.fields\[0\].*'timestamp'"
-    ):
+        table.schema  # noqa: B018  # asks
+
+
+def test_a_description_without_units_is_told(adapter):
+    KINDS.remote.to_table("kinds")
+    told = r"'kinds'.*schema\.fields\[0\].*'timestamp'"
+    with pytest.raises(ResponseError, match=told):
         rt.plan_alterations(rt.table("kinds"), KINDS)
 
 
 def test_what_it_refuses_on_its_own_account_is_told_and_changes_nothing(adapter):
     table = WORDS.remote.to_table("t")
+    large = pa.table({"n": range(300_000)})
     with pytest.raises(ServerError, match="JSON string"):
         table.cast({"n": "int32"})
     with pytest.raises(PayloadTooLarge):
-        rt.to_table(
-            pa.table({"n": pa.array(range(300_000))}), "large", compression=None
-        )
+        rt.to_table(large, "large", compression=None)
     assert_same_values(adapter("t"), WORDS.to_arrow())
     assert rt.list_tables() == ["t"]
