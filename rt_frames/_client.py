@@ -945,6 +945,7 @@ class RemoteTable:
         2
         """
         self._check_newest()
+        purge = check_flag("purge", purge)
         result = self._service.compact(self.name, purge=purge)
         return RemoteTable(
             self.name,

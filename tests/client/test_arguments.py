@@ -66,6 +66,7 @@ def test_every_flag_of_a_public_function_is_tested():
         functions += [one for _, one in inspect.getmembers(handle, inspect.isfunction)]
     known = {function for function, _ in DOORS.values()}
     known |= {getattr(function, "__func__", None) for function in known}
+    known.add(rt.RemoteTable.compact)
     fields = {rt.RemoteTable.__init__, rt.Client.__init__}
     for function in functions:
         if callable(function) and not isinstance(function, type):
@@ -81,6 +82,15 @@ def test_a_flag_is_true_or_false_alone(remote, server, door, flag, value):
     with pytest.raises(ValueError, match=rf"^{flag}: expected True or False, got "):
         call(**{flag: value})
     assert server.requests == []
+
+
+@pytest.mark.parametrize("value", ["no", 1, None], ids=repr)
+def test_purge_is_true_or_false_alone(service, name, value):
+    client = rt.connect(service.url, api_key=KEY, dialect="lancedb", default=False)
+    table = client.create_table(name, FRAME)
+    with pytest.raises(ValueError, match=r"^purge: expected True or False, got "):
+        table.compact(purge=value)
+    assert table.compact(purge=np.False_).version == 1
 
 
 @pytest.mark.parametrize("dtypes", ["int64", {"n": "flot64"}, {"n": object}], ids=repr)
