@@ -206,7 +206,7 @@ ABORT_PARTS = Operation(
 
 # what an embedded service of 0.3 can, which does not report it: upserts by several
 # keys, and of any size; a commit that checks the version that it replaces; extension
-# types in its descriptions. One of 0.3 can as much, and does not report it
+# types in its descriptions
 UNREPORTED_ABILITIES = (
     "keys",
     "upsert-any-size",
