@@ -76,6 +76,7 @@ BODIES: dict[str, tuple[int, Any]] = {
     "409 code 19": (409, {"error": "not possible in this state", "code": 19}),
     "401 key": (401, {"error": "the x-api-key header is missing"}),
     "429 Retry-After": (429, {"error": "slow down"}),
+    "413 embedded": (413, {"error": "too large"}),
     "507 embedded": (507, {"error": "no room"}),
     "200 error": (200, {"error": "it failed"}),
     "202": (202, {}),

@@ -169,10 +169,14 @@ def test_S08_S13_without_room_nothing_is_stored_or_changed_and_the_error_says_so
         assert (answer.status_code, "disk" in message(answer)) == (507, True)
         assert caller.read("small").equals(TABLE)
         assert files() == 1
-        assert [replace(TABLE) for _ in range(11)] == [200] * 11
-        assert files() == 10
+        for _ in range(11):
+            assert replace(TABLE) == 200
+        assert files() == 12
+        for manifest in tmp_path.glob("small.lance/_versions/*"):
+            os.utime(manifest, (0, 0))
         assert replace(big) == 507
-        assert files() == 9  # room was made before it was needed
+        # room was made before it was needed
+        assert files() == 1
 
 
 ENDS = """
