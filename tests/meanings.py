@@ -69,6 +69,7 @@ BODIES: dict[str, tuple[int, Any]] = {
     "400 compressed": (400, {"error": "MESSAGE"}),
     "415 compressed": (415, {"error": "MESSAGE"}),
     "404 conversions": (404, {"error": "no table 'conversions'"}),
+    "404 embedded": (404, {"error": "MESSAGE"}),
     "404 code 4": (404, {"error": "no table", "code": 4}),
     "404 code 12": (404, {"error": "no column 'a'", "code": 12}),
     "409 code 5": (409, {"error": "exists", "code": 5}),

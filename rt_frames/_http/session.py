@@ -404,7 +404,7 @@ def retry(
 ) -> Outcome:
     """Make attempts until one succeeds or must not be retried.
 
-    The outcome is unknown if that of any attempt is.
+    The outcome is unknown if that of any attempt is, unless a later one settles it.
     """
     start = time.monotonic()
     attempts = 0
@@ -414,7 +414,7 @@ def retry(
         attempts += 1
         if isinstance(outcome, Result):
             return outcome
-        unknown = find_unknown(outcome) or unknown
+        unknown = find_unknown(outcome, unknown)
         pause = outcome.facts.get("retry_after")
         if pause is None:
             pause = random.uniform(0, 0.5 * 2 ** min(attempts, 4))  # noqa: S311  # nosec B311  # jitter needs no cryptographic randomness

@@ -81,6 +81,8 @@ class Failure:
         Whether the server lacks the operation: "no", "maybe" or "yes".
     is_final : bool
         Whether a commit has certainly failed, so that its parts may be discarded.
+    settles : bool
+        Whether no earlier attempt can have acted either.
     """
 
     error: type[errors.RemoteError]
@@ -94,6 +96,7 @@ class Failure:
     sent: int = 0
     lacks: Lacks = "no"
     is_final: bool = False
+    settles: bool = False
 
 
 @dataclass
@@ -130,8 +133,8 @@ class LastAttempt:
     def end(self, outcome: Result | Failure) -> None:
         """Record the outcome. It is unknown if that of an earlier attempt is."""
         self.outcome = outcome
-        if isinstance(outcome, Failure) and self.unknown is not None:
-            self.outcome = self.unknown
+        if isinstance(outcome, Failure):
+            self.outcome = find_unknown(outcome, self.unknown) or outcome
 
     def clear(self) -> None:
         """Forget the attempt, which holds the caller's data."""
@@ -269,11 +272,16 @@ class Result(NamedTuple):
     created: bool = True
 
 
-def find_unknown(outcome: Result | Failure | None) -> Failure | None:
-    """Return the outcome if it is a failure after which the service may have acted."""
-    if isinstance(outcome, Failure) and outcome.acted == "maybe":
-        return outcome
-    return None
+def find_unknown(
+    outcome: Result | Failure | None, earlier: Failure | None = None
+) -> Failure | None:
+    """Return the failure after which the service may have acted, or None.
+
+    It is the outcome, or that of an earlier attempt unless the outcome settles it.
+    """
+    if not isinstance(outcome, Failure) or outcome.settles:
+        return None
+    return outcome if outcome.acted == "maybe" else earlier
 
 
 def find_call(request: Request, max_timeout: float = math.inf) -> Request:

@@ -73,6 +73,8 @@ class Meaning(NamedTuple):
     is_final : bool
         Whether a commit has certainly failed. Of other refusals, a proxy may have sent
         the commit twice.
+    settles : bool
+        Whether no earlier attempt can have acted either.
     """
 
     endings: str
@@ -85,6 +87,7 @@ class Meaning(NamedTuple):
     can: str = ""
     lacks: Lacks = "no"
     is_final: bool = False
+    settles: bool = False
 
 
 _UNCONFIRMED = "partly sent|all sent|early"
@@ -246,6 +249,19 @@ MEANINGS = (
     Meaning("415", "any", _Response, "no", "never", lacks="maybe"),
     Meaning("401|403", "any", errors.AuthenticationError, "no", "never", says="key"),
     Meaning("401|403", "any", errors.AuthenticationError, "no", "never", _CHECK_KEY),
+    # such a service looks for the call first: it ended the upload without a commit, as
+    # one does that is killed meanwhile
+    Meaning(
+        "404",
+        "commit",
+        _Response,
+        "no",
+        "anew",
+        _TRY_AGAIN,
+        says="embedded",
+        can="once",
+        settles=True,
+    ),
     Meaning("404", "commit", _Unknown, "maybe", "never", _TWICE),
     Meaning(
         "404",
@@ -472,8 +488,10 @@ def _explain_refusal(request: Request, ending: Ending, response: Response) -> Fa
     text = f"could not {request.action}: {status}, {reason}"
     failure = _failure(request, meaning, text, facts)
     # an embedded service says itself that nothing was changed
-    is_complete = meaning.acted == "no" and message and _is_embedded(response)
-    return dataclasses.replace(failure, state="") if is_complete else failure
+    is_complete = message and _is_embedded(response) and not meaning.settles
+    if is_complete and meaning.acted == "no":
+        failure = dataclasses.replace(failure, state="")
+    return failure
 
 
 def _wait(seconds: float | None) -> str:
@@ -540,6 +558,7 @@ def _failure(
         facts,
         lacks=meaning.lacks,
         is_final=meaning.is_final,
+        settles=meaning.settles,
     )
 
 
@@ -554,4 +573,6 @@ def _state(request: Request, meaning: Meaning) -> str:
         if meaning.error is errors.UploadInterrupted:
             return ""
         return "the outcome is unknown"
+    if meaning.settles:
+        return "nothing was stored"
     return _UNTOUCHED[kind]

@@ -180,8 +180,8 @@ class Application:
         try:
             with calls.serving(call):
                 return answer(name)
-        except HTTPError:
-            kept = call and self._find_kept(name, call)
+        except HTTPError as error:
+            kept = call and self._find_kept(name, call, error)
             if not kept:
                 raise
         # the client expects no success before it has sent all
@@ -190,12 +190,14 @@ class Application:
         response, environ["rt_frames.etag"] = kept
         return response
 
-    def _find_kept(self, name: str, call: Call) -> tuple[dict[str, int], str] | None:
+    def _find_kept(
+        self, name: str, call: Call, refusal: HTTPError
+    ) -> tuple[dict[str, int], str] | None:
         try:
             return self._store.find_call(name, call)
         except HTTPError as error:
-            # the first error tells more
-            if error.status == 422:
+            # of a commit, a client takes 404 for certain; other refusals tell more
+            if error.status == 422 or refusal.status == 404:
                 raise
         return None
 

@@ -52,7 +52,10 @@ def caller(service):
 
 
 def rows(service: LocalService, name: str = "t") -> list[tuple[object, ...]]:
-    table = lance.dataset(str(service.root / f"{name}.lance")).to_table()
+    return rows_of(lance.dataset(str(service.root / f"{name}.lance")).to_table())
+
+
+def rows_of(table: pa.Table) -> list[tuple[object, ...]]:
     return sorted(tuple(row.values()) for row in table.to_pylist())
 
 
@@ -213,6 +216,87 @@ def test_a_write_in_parts_is_stored_once(proxy, service, fault):
         client.create_table("t", frame, if_exists="append", compression=None)
     assert lance.dataset(str(service.root / "t.lance")).count_rows() == 40_000
     assert version(service) == 3
+
+
+@pytest.fixture
+def in_parts(proxy):
+    with (
+        Server(script=proxy) as server,
+        connected(server, dialect=SMALL_PARTS) as client,
+    ):
+        client.create_table("t", OLD)
+        proxy.writes.clear()
+        yield client
+
+
+def commits_of(proxy: Proxy) -> list[str]:
+    return [one.path for one in proxy.writes if "complete" in one.path]
+
+
+def lose_commit(proxy: Proxy, meanwhile) -> None:
+    """Lose the first commit before the service, where something happens then."""
+
+    def draw_fault():
+        if len(commits_of(proxy)) != 1:
+            return ""
+        meanwhile()
+        return "not sent"
+
+    proxy.draw_fault = draw_fault
+
+
+def end_uploads(service: LocalService) -> None:
+    """Leave what a service leaves that is killed when it begins a commit."""
+    for upload in service.root.glob(".rt_frames-staging/*/table/upload"):
+        upload.unlink()
+
+
+MANY = pa.table({"id": range(10, 20_010), "n": range(20_000)})
+APPENDING = {"if_exists": "append", "compression": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "if_exists", "before"),
+    [("t", "append", rows_of(OLD)), ("t", "replace", []), ("new", "fail", [])],
+)
+def test_a_write_in_parts_begins_anew_if_the_service_lost_it(
+    in_parts, proxy, service, name, if_exists, before
+):
+    lose_commit(proxy, lambda: end_uploads(service))
+    in_parts.create_table(name, MANY, if_exists=if_exists, compression=None)
+    assert len(set(commits_of(proxy))) == 2
+    assert len(commits_of(proxy)) == 3
+    assert rows(service, name) == before + rows_of(MANY)
+
+
+def test_a_reader_that_is_exhausted_was_not_stored_if_the_service_lost_its_parts(
+    in_parts, proxy, service
+):
+    lose_commit(proxy, lambda: end_uploads(service))
+    with pytest.raises(rt.errors.ResponseError, match="nothing was stored") as error:
+        in_parts.create_table("t", MANY.to_reader(max_chunksize=5_000), **APPENDING)
+    assert not isinstance(error.value, rt.errors.OutcomeUnknown)
+    assert rows(service) == rows_of(OLD)
+
+
+def test_a_write_in_parts_may_be_stored_if_its_versions_are_gone(
+    in_parts, proxy, service, caller
+):
+    def make_again():
+        caller.send("POST", "/v1/table/t/drop/")
+        caller.create("t", OLD)
+
+    in_parts.create_table("t", NEW, if_exists="append")
+    lose_commit(proxy, make_again)
+    with pytest.raises(rt.errors.OutcomeUnknown):
+        in_parts.create_table("t", MANY, **APPENDING)
+    assert rows(service) == rows_of(OLD)
+
+
+def test_a_write_in_parts_may_be_stored_if_a_proxy_knows_no_upload(in_parts, proxy):
+    proxy.faults = ["not sent", "404"]
+    with pytest.raises(rt.errors.OutcomeUnknown):
+        in_parts.create_table("t", MANY, **APPENDING)
 
 
 def test_a_service_that_does_not_store_once_gets_a_write_once(tmp_path):
