@@ -111,7 +111,7 @@ class _NotebookBar(tqdm):  # type: ignore[type-arg]  # it iterates nothing
         parts.append(f"{seconds:.0f} s")
         text = f"{self.desc}: {', '.join(parts)}"
         total = self.total
-        # tqdm disables a bar that is closed: the upload is complete
+        # a closed bar is disabled (tqdm 4.70): the upload is complete
         if not total and self.disable:
             total = self.n
         value = f' value="{self.n}" max="{total}"' if total else ""

@@ -120,8 +120,8 @@ def result(reply: queue.SimpleQueue[Any]) -> Any:
 def _end_threads() -> None:
     """Join all threads.
 
-    A thread that returns from Arrow or Polars after the interpreter's end aborts the
-    process.
+    A thread that returns from pyarrow 26 or Polars 2.1 after the interpreter's end
+    aborts the process.
     """
     # the oldest first: its call may wait for the calls of the others
     while (thread := _oldest_thread()) is not None:
@@ -151,8 +151,8 @@ def end_at_next_interrupt() -> None:
 def allow_interrupts() -> None:
     """Let Ctrl-C interrupt a wait for a thread.
 
-    Polars sets SA_RESTART, with which the system resumes such a wait. Windows has no
-    SA_RESTART.
+    Polars 2.1 sets SA_RESTART, with which the system resumes such a wait. Windows has
+    no SA_RESTART.
     """
     if sys.platform != "win32":
         signal.siginterrupt(signal.SIGINT, True)

@@ -57,7 +57,7 @@ def _check_known(names: list[str], targets: Mapping[str, pa.Field]) -> None:
     if unknown:
         offer = did_you_mean(unknown[0], targets)
         text = f"the table has no column {list_names(unknown)} ({offer})"
-        # Lance has no two columns that differ only in case
+        # Lance has no two columns that differ only in case (pylance 14)
         lower_case = {name.lower() for name in targets}
         if any(name.lower() in lower_case for name in unknown):
             raise AlterationError(f"{text}; rename it")
@@ -84,7 +84,7 @@ def _cast_target(
     None if the service would describe the column's own type in the same way.
     """
     have = to_portable(field.type if requested is None else requested, field.name)
-    # pyarrow's == ignores the names of items, which the engine compares
+    # == ignores the names of items, which the engine compares (pyarrow 26)
     if have.equals(target, check_metadata=True):
         return None
     if types.is_null(have):

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-# pa.array and pa.scalar would import pandas if it is installed
+# pa.array and pa.scalar would import pandas if it is installed (pyarrow 26)
 _ZERO = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])
 
 
 def is_cut(array: pa.Array) -> bool:
     """Return whether an array inside is empty.
 
-    Arrow's writer is wrong for an empty slice that begins after the first row.
+    Arrow's writer miscounts an empty slice that another library exported (pyarrow 26).
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -70,7 +70,7 @@ def _as_arrow(numbers: np.ndarray[Any, Any]) -> pa.Array:
 
 
 def positions_in_runs(array: pa.RunEndEncodedArray) -> pa.Array:
-    """Return the run of each row. Arrow's own decoding supports few types."""
+    """Return the run of each row. Arrow's own decoding knows few types (pyarrow 21)."""
     rows = np.arange(array.offset, array.offset + len(array))
     ends = array.run_ends.to_numpy()
     return _as_arrow(np.searchsorted(ends, rows, side="right"))

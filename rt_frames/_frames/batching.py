@@ -203,7 +203,7 @@ def nbytes(
 ) -> int:
     """Return the bytes that the rows themselves take.
 
-    Of views, older Arrow knows only the size of the buffers. As counting takes long for
+    Of views, pyarrow 21 knows only the size of the buffers. As counting takes long for
     wide tables, the buffers of small data count in full unless ``exact``.
     """
     if not exact:

@@ -164,7 +164,7 @@ class Converter:
     def _check_nulls(self, array: pa.Array, field: pa.Field) -> None:
         name = field.name
         if types.is_nested(field.type):
-            # Arrow cannot drop nulls of nested extension types
+            # Arrow cannot drop nulls of nested extension types (pyarrow 26)
             stored = map_types(field.type, storage)
             as_stored = _ColumnRules(
                 name, "", cast=True, may_round=False, appended=False
@@ -488,13 +488,13 @@ def _cast_values(
     except CONVERSION_ERRORS as error:
         if "." not in path:
             raise
-        # Arrow writes of a cast that did not happen as if it had
+        # Arrow writes of a cast that did not happen as if it had (pyarrow 26)
         reason = str(error).replace("was truncated", "would be truncated")
         raise ValueError(f"{path}: {reason}") from error
 
 
 def _decode(array: pa.Array) -> pa.Array:
-    """Decode values to their portable layout, as Arrow casts few others."""
+    """Decode values to their portable layout: Arrow casts few others (pyarrow 26)."""
     if types.is_dictionary(array.type):
         return _decode(array.dictionary).take(array.indices)
     if types.is_run_end_encoded(array.type):

@@ -60,7 +60,7 @@ def _unify(
 
     The same codes and values if that dictionary would be too large.
     """
-    # Arrow cannot unify dictionaries that have nulls
+    # Arrow cannot unify dictionaries that have nulls (pyarrow 26)
     has_nulls = known.null_count or values.null_count
     limit = max(KEPT_VALUES, KEPT_PER_VALUE * len(values))
     is_too_large = len(values) > 0 and len(known) > limit

@@ -88,12 +88,12 @@ def _cast_flat(
         raise RefusedCast(refusal)
     cast = _cast(array, target)
     if types.is_time(target) or types.is_date64(target):
-        # Arrow makes times and dates of integers out of their range
+        # Arrow makes times and dates of integers out of their range (pyarrow 26)
         cast.validate(full=True)
     if kinds[0] == "text":
         _check_parsed(array, cast, may_round=may_round)
     elif kinds != ("times", "text"):
-        # Arrow cannot parse times of day
+        # Arrow cannot parse times of day (pyarrow 26)
         _check_same(array, target, _is_same(array, cast, may_round=may_round))
     return cast
 
@@ -149,7 +149,7 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _check_same(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:
     """Raise for the first value that is not the same."""
-    # pa.scalar would import pandas if it is installed
+    # pa.scalar would import pandas if it is installed (pyarrow 26)
     if _call("all", [same]).as_py() is False:
         first = _call("index", [same], pc.IndexOptions(pa.scalar(False))).as_py()
         # not as_py(): Python has no year beyond 9999
@@ -165,7 +165,7 @@ def _is_same(array: pa.Array, cast: pa.Array, *, may_round: bool = True) -> pa.A
     try:
         same = _is_equal(array, _cast(cast, have))
     except pa.ArrowInvalid:
-        # Arrow does not parse the text of a year beyond 9999
+        # Arrow does not parse the text of a year beyond 9999 (pyarrow 26)
         same = array.is_null()
     if not types.is_floating(cast.type):
         return same
@@ -187,7 +187,7 @@ def _is_equal(left: pa.Array, right: pa.Array) -> pa.Array:
     if isinstance(left, pa.ExtensionArray):
         left = left.storage
         right = right.storage
-    # Arrow cannot compare float16
+    # Arrow cannot compare float16 (pyarrow 26)
     if types.is_floating(left.type):
         left = _doubles(left)
         right = _doubles(right)
@@ -213,11 +213,12 @@ def _check_parsed(texts: pa.Array, parsed: pa.Array, *, may_round: bool) -> None
         # 0xFF is the int8 -1
         _check_same(texts, target, _call("invert", [_matches(texts, "[xX]")]))
     elif types.is_decimal(target):
-        # Arrow wraps numbers that exceed the bits of the type
+        # Arrow wraps numbers that exceed the bits of the type (pyarrow 26)
         back = _doubles(parsed.cast(pa.string()))
         _check_same(texts, target, _is_equal(_doubles(texts), back))
     elif types.is_timestamp(target):
-        # older Arrow wraps years that nanoseconds cannot count; zones shift by a day
+        # Arrow wraps years that nanoseconds cannot count (pyarrow 21); zones shift
+        # by a day
         days = _call("utf8_slice_codeunits", [texts], pc.SliceOptions(0, 10))
         written = days.cast(pa.date32())
         shift = _call("days_between", [written, parsed.cast(pa.date32())])
@@ -278,7 +279,7 @@ def _to_integers(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _to_decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast floats to decimals. Arrow's own cast of fractions misses the nearest one."""
+    """Cast floats to decimals, 0.1 to 0.1. Arrow casts the binary digits."""
     doubles = _doubles(array)
     whole = doubles.cast(target)
     fractions = array.cast(pa.string()).cast(target)
@@ -292,8 +293,8 @@ def _to_uuids(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _to_times(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Parse times of day behind a date, since Arrow parses timestamps only."""
-    # Arrow would read 10 as ten o'clock
+    """Parse times of day behind a date: Arrow parses timestamps only (pyarrow 26)."""
+    # Arrow would read 10 as ten o'clock (pyarrow 26)
     _check_same(array, target, _matches(array, ":"))
     day = pc.ReplaceSliceOptions(0, 0, "1970-01-01 ")
     moments = _call("binary_replace_slice", [array], day)
@@ -308,7 +309,7 @@ def _uuids_to_text(array: pa.Array, target: pa.DataType) -> pa.Array:
     return pa.array(texts, target)
 
 
-# casts that Arrow does not have, that lose values, or that fail for good values
+# casts that pyarrow 26 does not have, that lose values, or that fail for good values
 _CASTS: dict[tuple[str, str], Callable[[pa.Array, pa.DataType], pa.Array]] = {
     ("integers", "floats"): lambda array, target: array.cast(target, safe=False),
     ("floats", "integers"): _to_integers,

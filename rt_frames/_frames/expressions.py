@@ -40,9 +40,9 @@ from rt_frames._schema.leaves import (
 )
 from rt_frames._text import one_line, show_value
 
-# the engine refuses 50 nested parentheses
+# the engine refuses 50 nested parentheses (pylance 14)
 MAX_DEPTH = 40
-# Polars compares nodes by recursion; 30,000 comparisons take 5 seconds
+# Polars 2.1 compares nodes by recursion; 30,000 comparisons take 5 seconds
 MAX_NODES = 120_000
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -122,7 +122,7 @@ def _from_tuple(name: str, op: str, value: Any) -> pl.Expr:
 
 
 def _check_cut(at: str, value: Any) -> None:
-    """Refuse a pandas Timestamp or Timedelta that Polars would cut to microseconds."""
+    """Refuse a Timestamp or Timedelta that Polars 2.1 would cut to microseconds."""
     nanosecond = getattr(value, "nanosecond", getattr(value, "nanoseconds", 0))
     if nanosecond:
         raise ValueError(

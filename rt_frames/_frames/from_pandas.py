@@ -161,7 +161,7 @@ def _is_row_number_index(index: pd.Index[Any]) -> bool:
     dtype = index.dtype
     if not isinstance(dtype, pd.ArrowDtype):
         return pd.api.types.is_integer_dtype(dtype)
-    # pandas cannot classify views and run-ends
+    # pandas cannot classify views and run-ends (pandas 3.1)
     arrow = dtype.pyarrow_dtype
     if pa.types.is_run_end_encoded(arrow):
         arrow = arrow.value_type
@@ -271,7 +271,8 @@ def _may_have_nan(values: np.ndarray[Any, Any]) -> bool:
 
 
 def _arrow_column(chunks: pa.ChunkedArray) -> _Column:
-    # Arrow cannot unify some dictionaries, and unifies those of halves wrongly
+    # Arrow cannot unify some dictionaries, and those of float16 become integers
+    # (pyarrow 26)
     has_dictionaries = contains(chunks.type, pa.types.is_dictionary)
 
     def slice_rows(start: int, stop: int) -> pa.Array:
@@ -329,7 +330,7 @@ def _describe_failure(name: str, target: pa.DataType, reason: Exception) -> str:
     if isinstance(reason, InexactCast):
         return f"cannot be stored exactly as {target}; {cure}"
     why = str(reason).removeprefix(f"column {name!r}, row 0: ")[:200]
-    # Arrow writes of a cast that did not happen as if it had
+    # Arrow writes of a cast that did not happen as if it had (pyarrow 26)
     why = why.replace("was truncated", "would be truncated")
     return f"cannot be converted to {target} ({why}); {cure}"
 

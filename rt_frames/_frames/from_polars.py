@@ -126,7 +126,8 @@ def _has_slices_inside(arrow: pa.DataType) -> bool:
 def _run(frame: pl.LazyFrame) -> Iterator[Chunk]:
     """Run a query on a thread of its own, one batch ahead.
 
-    Not by `collect_batches`, which ends without an error if the engine panics.
+    Not by `collect_batches`, which ends without an error if the engine panics (Polars
+    2.1).
     """
     ready: queue.SimpleQueue[pl.DataFrame | None] = queue.SimpleQueue()
     go_on: queue.SimpleQueue[bool] = queue.SimpleQueue()

@@ -113,7 +113,8 @@ def _common_type(have: pa.DataType, target: pa.DataType) -> pa.DataType | None:
         return pa.float64()
     is_signed = any(map(types.is_signed_integer, pair))
     if "decimals" in families or (pa.uint64() in pair and is_signed):
-        # Arrow makes int64 of uint64, and counts too few digits of integers
+        # Arrow makes int64 of uint64 and int8, and counts too few digits of integers
+        # (pyarrow 26)
         pair = list(map(_as_decimal, pair))
     try:
         schemas = [pa.schema({"c": arrow}) for arrow in pair]

@@ -96,14 +96,14 @@ def _sent_field(field: pa.Field, casts: Mapping[str, pa.DataType] | None) -> pa.
     try:
         portable = to_portable(field.type, name)
     except KeyError:
-        # pyarrow has no class for two kinds of intervals, and raises on .type
+        # two kinds of intervals have no class: .type raises (pyarrow 26)
         raise unsupported(
             name,
             "Arrow's interval",
             "cast it to a duration, or to a struct of its parts",
         ) from None
     arrow = portable if cast is None else cast
-    # Arrow divides by the fixed size
+    # Arrow cannot build lists of the fixed size 0 (pyarrow 26)
     if contains(portable, _has_size_0) or contains(arrow, _has_size_0):
         raise UnsupportedTypeError(
             f"column {name!r}: lists or bytes of the fixed size 0 hold no values; leave the column out"

@@ -258,7 +258,7 @@ class _TypeInference:
         if kind in _FLAT:
             return _FLAT[kind]
         if kind == "UUID" and not steps:
-            # older releases of Arrow convert only their bytes
+            # Arrow converts only their bytes (pyarrow 21)
             self.arrow_converts = False
             return pa.uuid()
         return self._infer_other(kind, cells)
@@ -319,7 +319,7 @@ class _TypeInference:
             is_mixed = values or len(_dtypes(typed_arrays)) > 1
             if typed_arrays and is_mixed:
                 self.arrow_converts = False
-        # Arrow converts sets, but no frozensets
+        # Arrow converts sets, but no frozensets (pyarrow 26)
         if any(issubclass(kind, frozenset) for kind in cells.types):
             self.arrow_converts = False
         item = self.infer(_flat(values), typed_arrays, (*cells.steps, _ITEM))
@@ -373,7 +373,8 @@ class _TypeInference:
             raise self._refused(steps, _is_signalling_nan, text) from None
         if not missing.any():
             return values
-        # Arrow rejects NaT without a unit, and reads some of NumPy's as values
+        # Arrow rejects NaT without a unit, and reads NumPy's float32 NaN as a value
+        # (pyarrow 26)
         if any(issubclass(kind, np.generic) for kind in _types(array[missing])):
             self.arrow_converts = False
         return array[~missing].tolist()  # type: ignore[no-any-return]  # the array has one dimension
@@ -385,6 +386,7 @@ class _TypeInference:
         if max(map(abs, _ends(values, arrays))) <= 2**53:
             return
         # Arrow refuses all integers beyond 2**53, even those that a float equals
+        # (pyarrow 26)
         self.arrow_converts = False
         if any(map(_is_inexact, itertools.chain(values, *arrays))):
             text = (
@@ -417,7 +419,8 @@ class _TypeInference:
             least = min(values)
             greatest = max(values)
             if is_duration:
-                # Arrow does not notice the overflow from a coarse unit to a finer one
+                # pandas shows Arrow microseconds, in which coarser units may not fit
+                # (pandas 3.1)
                 fits = pd.Timedelta.min <= least and greatest <= pd.Timedelta.max
                 if _HIDDEN_DURATIONS or not fits:
                     self.arrow_converts = False
@@ -566,7 +569,7 @@ def _is_inexact(value: Any) -> bool:
 
 
 def _is_beyond_python(value: Any) -> bool:
-    """Return whether a moment's year is beyond Python's: Arrow misreads it."""
+    """Return whether a moment's year is beyond Python's. pyarrow 26 misreads it."""
     if not isinstance(value, pd.Timestamp):
         return False
     return not datetime.MINYEAR <= value.year <= datetime.MAXYEAR
@@ -681,7 +684,7 @@ def _to_flat_value(value: Any, arrow: pa.DataType) -> Any:
 
 
 def _to_pairs(value: Any, arrow: pa.DataType) -> list[Any]:
-    """Return the pairs of a map. Arrow aborts the process on a missing pair."""
+    """Return the pairs of a map. A missing pair aborts the process in pyarrow 26."""
     if isinstance(value, dict):
         value = value.items()
     elif not isinstance(value, list | tuple | np.ndarray):

@@ -139,7 +139,7 @@ class Source:
             converted = rows.converted(convert)
             # a frame is released before the next is asked for: each may be large
             del rows
-            # Arrow's writer miscounts an empty slice from a C stream
+            # Arrow's writer miscounts an empty slice from a C stream (pyarrow 26)
             if converted.batch.num_rows:
                 yield converted
             del converted
@@ -204,5 +204,5 @@ class Source:
         """Return how many bytes of a chunk are made batches at once."""
         if chunk.nbytes <= MAX_BATCH_BYTES:
             return MAX_BATCH_BYTES
-        # Arrow's casts take up to twice the memory of their result
+        # Arrow's casts take up to twice the memory of their result (pyarrow 26)
         return TARGET_BATCH_BYTES if self.zero_copy else TARGET_BATCH_BYTES // 2

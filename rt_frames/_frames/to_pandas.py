@@ -47,5 +47,6 @@ def _series(column: pa.ChunkedArray) -> Any:
             return column.to_pandas()
         except ValueError:
             # the engine concatenates the dictionaries of pages, which may share values
+            # (pylance 14)
             return column.cast(arrow.value_type).dictionary_encode().to_pandas()
     return pd.Series(pd.arrays.ArrowExtensionArray(column))

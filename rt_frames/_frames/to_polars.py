@@ -33,7 +33,7 @@ def to_polars(table: pa.Table, first_row: int = 0) -> pl.DataFrame:
         return null_row(table.schema).clear()
     refusals = Refusals()
     for field in table.schema:
-        # Polars panics, which prints lines to stderr
+        # Polars panics, which prints lines to stderr (Polars 2.1)
         if any(
             types.is_decimal256(inside.type) for _, inside, _ in iter_fields([field])
         ):
@@ -44,7 +44,7 @@ def to_polars(table: pa.Table, first_row: int = 0) -> pl.DataFrame:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:
-        # Polars panics
+        # Polars panics (Polars 2.1)
         for field in table.schema:
             with refusals.recording(field.name):
                 _check(table.select([field.name]), field, first_row)
@@ -53,7 +53,7 @@ def to_polars(table: pa.Table, first_row: int = 0) -> pl.DataFrame:
 
 
 def null_row(schema: pa.Schema) -> pl.DataFrame:
-    """Convert a row of nulls, as without rows Polars takes types that it refuses."""
+    """Convert a row of nulls: without rows, Polars 2.1 takes types that it refuses."""
     rows = _null_rows(schema)
     nulls = [pa.nulls(rows, field.type) for field in schema]
     return to_polars(pa.table(nulls, schema.names))
@@ -104,7 +104,7 @@ def _for_polars(table: pa.Table, first_row: int) -> pa.Table:
 
 
 def _read_as(arrow: pa.DataType) -> pa.DataType:
-    # Polars' own cast of seconds wraps large ones around
+    # Polars' own cast of seconds wraps large ones around (Polars 2.1)
     if types.is_timestamp(arrow) and arrow.unit == "s":
         return pa.timestamp("ms", arrow.tz)
     if types.is_duration(arrow) and arrow.unit == "s":

@@ -122,7 +122,7 @@ class Adapter(HTTPAdapter):
 class UploadConnection(HTTPConnection):
     """An HTTP connection that sends an `Upload` and notices early responses."""
 
-    # http.client's debug output would show the key
+    # http.client's debug output would show the key (Python 3.13)
     debuglevel = 0
     _upload: Upload | None = None
     _reuse_until = 0.0
@@ -156,7 +156,7 @@ class UploadConnection(HTTPConnection):
                 self, str(error) or type(error).__name__
             ) from error
         if sys.platform != "win32":
-            # urllib3's SSLTransport, for TLS inside TLS, has no setsockopt
+            # for TLS inside TLS, urllib3's SSLTransport has no setsockopt (urllib3 2.8)
             with contextlib.suppress(OSError, AttributeError):
                 self.sock.setsockopt(
                     socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_BYTES
@@ -372,11 +372,11 @@ class _HTTPResponse(http.client.HTTPResponse):
 
     def begin(self) -> None:
         self._begin()
-        # http.client itself skips only 100
+        # http.client itself skips only 100 (Python 3.13)
         while self.status < 200 and self.status != 101:
             self.headers = None  # type: ignore[assignment]  # as before the first head
             self._begin()
-        # malformed header lines may repeat the key, and urllib3 would log them
+        # malformed header lines may repeat the key, and urllib3 2.8 would log them
         self.msg.defects.clear()
         self.msg.set_payload("")
         # the service may read the next request as the rest of this body, or may still
@@ -386,6 +386,7 @@ class _HTTPResponse(http.client.HTTPResponse):
     def _begin(self) -> None:
         super().begin()
         # http.client takes the end of the connection for the end of the head
+        # (Python 3.13)
         if self.reader.is_at_end:
             raise http.client.RemoteDisconnected(
                 "the connection closed within the head of the response"

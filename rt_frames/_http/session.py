@@ -468,7 +468,7 @@ def _read_response(response: requests.Response, max_bytes: int) -> Response:
 def _parse_retry_after(response: Response) -> float | None:
     """Return the seconds that the service asks to wait, or None."""
     header = response.headers.get("Retry-After", "").strip()
-    # urllib3 2.6 takes six hours for anything longer
+    # urllib3 shortens waits to six hours (2.8), and 2.3 reads numbers of any length
     if re.fullmatch(r"\d{1,9}", header):
         return float(header)
     try:

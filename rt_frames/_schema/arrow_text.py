@@ -60,7 +60,7 @@ def _parse_flat(text: str) -> pa.DataType | None:
         return getattr(pa, f"decimal{match[1]}")(int(match[2]), int(match[3]))
     if match := re.fullmatch(r"fixed_size_binary\[(\d{1,9})\]", text, re.ASCII):
         return pa.binary(int(match[1]))
-    # Arrow ignores case, and would take NumPy's "U8", eight characters, for uint8
+    # Arrow ignores case: NumPy's "U8", eight characters, would be uint64 (pyarrow 26)
     if text == text.lower():
         with contextlib.suppress(ValueError):
             return pa.type_for_alias(text)

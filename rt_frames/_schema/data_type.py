@@ -418,7 +418,8 @@ def _parse_name(name: str, at: str) -> pa.DataType:
     if arrow is not None:
         return arrow
     with contextlib.suppress(ValueError, TypeError, pa.ArrowException):
-        # the longest name of a zone has 32 characters; Polars takes seconds for 100 kB
+        # the longest name of a zone has 32 characters; Polars 2.1 takes seconds for
+        # 100 kB
         if match := re.fullmatch(r"timestamp:(\w+):(.{1,100})", name):
             zone = None if match[2] == "-" else match[2]
             return pa.timestamp(match[1], zone)

@@ -138,7 +138,7 @@ def show_key(column: pa.ChunkedArray, row: int, arrow: pa.DataType) -> str:
         return show_value(value[0].as_py())
     # not as_py(): Python has no year beyond 9999
     text = value.to_string(skip_new_lines=True)[1:-1]
-    # Arrow has no text for the years beyond 32767
+    # Arrow has no text for the years beyond 32767 (pyarrow 26)
     if text.startswith("<"):
         text = f"{_as_bits(value)[0]} as {show_type(arrow)}"
     return make_printable(shorten(text, 80))

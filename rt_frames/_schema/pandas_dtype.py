@@ -93,7 +93,7 @@ def _from_categories(dtype: pd.CategoricalDtype, path: str) -> pa.DataType:
         return categorical_type(pandas_to_arrow(values, path))
     if values != np.dtype(object):
         return categorical_type(numpy_to_arrow(values, path))
-    # Arrow would guess mixed kinds, and cannot decode a dictionary of lists
+    # Arrow would guess mixed kinds, and cannot cast dictionaries of lists (pyarrow 26)
     with contextlib.suppress(UnsupportedTypeError):
         arrow = infer(path, dtype.categories.to_numpy(dtype=object)).arrow
         if not pa.types.is_nested(arrow):

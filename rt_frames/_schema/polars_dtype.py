@@ -11,7 +11,7 @@ from polars.datatypes import DataTypeClass
 from rt_frames._names import join_path
 from rt_frames._schema.portable import categorical_type, check_level, unsupported
 
-# only in later releases of Polars
+# not yet in Polars 1.34
 _FLOAT16 = getattr(pl, "Float16", ())
 _EXTENSION = getattr(pl, "BaseExtension", ())
 _MAP = getattr(pl, "Map", ())
@@ -82,7 +82,7 @@ def polars_to_arrow(
 
 
 def _from_decimal(dtype: pl.Decimal, path: str) -> pa.DataType:
-    # Polars refuses such a precision only in a column with values
+    # Polars refuses such a precision only in a column, not in a dtype (Polars 2.1)
     if not 0 < dtype.precision <= 38:
         advice = "pass pl.Decimal of 1 to 38 digits, or pyarrow.decimal256"
         raise unsupported(path, f"Polars' {dtype}", advice)

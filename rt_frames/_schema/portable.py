@@ -57,7 +57,7 @@ _CODED = (
     types.is_binary,
     types.is_large_binary,
 )
-# two of the kinds have no class in pyarrow, only a number
+# two of the kinds have no class, only a number (pyarrow 26)
 _INTERVAL_IDS = (21, 22, pa.month_day_nano_interval().id)
 
 # seconds since 1970
@@ -65,7 +65,7 @@ _WINTER_AND_SUMMER = (1735689600, 1751328000)
 # errors that conversions of values raise
 CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
-# not .astype(str), which in older pandas turns missing values into text
+# not .astype(str), which turns missing values into text (pandas 2)
 TO_TEXT = 'map(str, na_action="ignore")'
 COMPLEX_ADVICE = "split it into two columns, .to_numpy().real and .to_numpy().imag"
 # advice for dtypes that do not say what type their values have
@@ -122,7 +122,7 @@ def is_plain(schema: pa.Schema) -> bool:
     try:
         return all(map(_is_plain_field, schema))
     except KeyError:
-        # a type for which pyarrow has no class
+        # a type that has no class (pyarrow 26)
         return False
 
 

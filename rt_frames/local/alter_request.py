@@ -160,7 +160,7 @@ def _check_values(alteration: dict[str, Any], fields: Fields) -> None:
 
 
 def _check_inside(alteration: dict[str, Any], fields: Fields) -> None:
-    """Refuse changes inside lists and maps that Lance does not support.
+    """Refuse changes inside lists and maps that pylance 14 does not support.
 
     Some of them would make the table unreadable.
     """
@@ -181,7 +181,7 @@ def _check_inside(alteration: dict[str, Any], fields: Fields) -> None:
 
 
 def _check_conflicts(changes: list[Change]) -> None:
-    """Refuse changes inside a column that is cast: Lance confuses the two."""
+    """Refuse changes inside a column that is cast: pylance 14 confuses the two."""
     casts = set()
     for _, alteration in changes:
         if "data_type" in alteration:
@@ -198,7 +198,7 @@ def _check_conflicts(changes: list[Change]) -> None:
 
 
 def _check_casts(changes: list[Change], fields: Fields) -> None:
-    """Refuse casts that Lance does not support."""
+    """Refuse casts that pylance 14 does not support."""
     refused = []
     for arrow, alteration in changes:
         target = alteration.get("data_type")
@@ -244,7 +244,7 @@ def _check_new_names(changes: list[Change], fields: Fields) -> None:
 
 
 def _check_together(changes: list[Change]) -> None:
-    """Refuse changes that need two requests: in one, Lance fails or does harm."""
+    """Refuse changes that need two requests: in one, pylance 14 fails or does harm."""
     alterations = []
     for _, alteration in changes:
         name = alteration.get("name")

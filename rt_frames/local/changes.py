@@ -1,8 +1,8 @@
 """Delete rows, alter, add and drop columns, restore a version: each is one commit.
 
 The caller holds the table's lock, and passes a path in staging for a draft. Requests
-are checked first, since Lance accepts names that make a table unreadable, and filters
-of which it reads only the beginning.
+are checked first: pylance 14 accepts names that make a table unreadable, and filters of
+which it reads only the beginning.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def alter(folder: Path, staged: Path, request: dict[str, Any]) -> int:
         try:
             draft.alter_columns(*(change.alteration for change in changes))
         except BaseException as error:
-            # Lance's panics are BaseExceptions
+            # Lance's panics are BaseExceptions (pylance 14)
             suspects = _find_suspects(changes, str(error))
             with engine.as_http_errors(describe(suspects)):
                 raise
@@ -246,7 +246,7 @@ def restore(folder: Path, _staged: Path, version: int) -> dict[str, int]:
     try:
         lance.dataset(str(folder), version=version)
     except BaseException as error:
-        # Lance's panics are BaseExceptions
+        # Lance's panics are BaseExceptions (pylance 14)
         raise HTTPError(
             404,
             f"version {version} does not exist or was removed; nothing was changed",

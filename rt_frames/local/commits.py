@@ -92,7 +92,7 @@ def commit(
     except _OutcomeUnknown:
         raise
     except BaseException:
-        # Lance's panics are BaseExceptions
+        # Lance's panics are BaseExceptions (pylance 14)
         for path in staged:
             # for another attempt
             with contextlib.suppress(OSError):
@@ -289,7 +289,7 @@ def _overwrite(folder: Path, tables: list[Path], **options: Any) -> int:
     try:
         old = lance.dataset(str(folder))
     except BaseException as error:
-        # Lance's panics are BaseExceptions
+        # Lance's panics are BaseExceptions (pylance 14)
         if not engine.is_damage(error):
             raise
         raise Damaged(
@@ -339,7 +339,7 @@ def draft(folder: Path, table: Any, staged: Path) -> Any:
     # of an earlier attempt
     shutil.rmtree(staged, ignore_errors=True)
     engine.copy_manifest(folder, table.version, staged)
-    # what Lance cannot make through a link
+    # what pylance 14 cannot make through a link
     for name in ("data", "_deletions"):
         (folder / name).mkdir(exist_ok=True)
     for name in ("data", "_deletions", "_indices"):

@@ -90,7 +90,7 @@ def compact(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, i
 
 
 def _find_obstacle(table: Any) -> str:
-    """Return why Lance 14 cannot rewrite a table without harm, or ""."""
+    """Return why pylance 14 cannot rewrite a table without harm, or ""."""
     if table.describe_indices():
         return (
             "the table has indices, which would have to be rewritten; drop them first"
@@ -165,7 +165,7 @@ def _rewrite(folder: Path, table: Any, fragments: list[Any]) -> int:
     others = [part.fragment_id for part in table.get_fragments()]
     options: Any = {
         "target_rows_per_fragment": FULL_ROWS,
-        # more than none: Lance rewrites all that are not excluded
+        # more than none: pylance 14 rewrites all that are not excluded
         "materialize_deletions_threshold": -1.0,
         "excluded_fragment_ids": [number for number in others if number not in chosen],
         "batch_size": _batch_rows(fragments),

@@ -33,7 +33,7 @@ from rt_frames._text import list_names, one_line
 from rt_frames._threads import prefetch
 from rt_frames.local.http_error import HTTPError
 
-# bytes per column; with larger pages, Lance copies the data first
+# bytes per column; with larger pages, pylance 14 copies the data first
 PAGE_BYTES = 2 * 2**20
 # of a batch that may be in memory besides the next one
 MAX_PREFETCHED_BYTES = 2**26
@@ -294,7 +294,7 @@ def forget_versions(
         outdated = versions[: max(expired, overwritten)][:MAX_FORGOTTEN]
         if spared in outdated:
             outdated.remove(spared)
-        # Lance follows links, and would remove the files of others
+        # Lance follows links, and would remove the files of others (pylance 14)
         if outdated and not has_link(folder):
             _remove_versions(folder, table, outdated, keep, finds_lost)
             return True
@@ -308,7 +308,7 @@ def written_at(folder: Path, version: int) -> float:
 
 def read_properties(table: Any, version: int) -> dict[str, str]:
     """Return what was kept with a version's commit."""
-    # Lance cannot parse the transactions of some other operations
+    # Lance cannot parse the transactions of some other operations (pylance 14)
     with contextlib.suppress(Exception):
         return dict(table.read_transaction(version).transaction_properties)
     return {}
@@ -362,7 +362,7 @@ def _count_overwritten(table: Any, versions: list[int]) -> int:
 
 
 def _is_overwrite(table: Any, version: int) -> bool:
-    # Lance cannot parse the transactions of some other operations
+    # Lance cannot parse the transactions of some other operations (pylance 14)
     with contextlib.suppress(Exception):
         operation = table.read_transaction(version).operation
         return isinstance(operation, lance.LanceOperation.Overwrite)
@@ -383,7 +383,7 @@ def _locate(folder: Path, file: Any) -> Path:
 
 
 def _remove_unreferenced(folder: Path, files: list[Any], before: float) -> None:
-    """Remove files that killed processes left; Lance would keep them for a week."""
+    """Remove files that killed processes left. pylance 14 keeps them for a week."""
     for file in files:
         path = _locate(folder, file)
         with contextlib.suppress(OSError):
@@ -397,6 +397,7 @@ def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
     if rows and columns != []:
         dataset.take([0, rows - 1], columns=columns)
         # Lance joins dictionaries per page, and any may then outgrow its codes
+        # (pylance 14)
         narrow = narrow_dictionaries(dataset.schema)
         if columns is not None:
             narrow = [name for name in narrow if name in columns]
@@ -436,7 +437,7 @@ def as_http_errors(
     except (HTTPError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        # Lance's panics are BaseExceptions
+        # Lance's panics are BaseExceptions (pylance 14)
         known = _find_known_failure(
             error, f"{subject}: " if subject else "", certain=certain
         )

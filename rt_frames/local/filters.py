@@ -1,7 +1,7 @@
 """Check the filters of requests before Lance computes them.
 
 Lance ends the process for filters that nest too deeply, and takes all memory for texts
-that grow.
+that grow (pylance 14).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from rt_frames._protocol.conditions import MAX_BYTES, find_fault
 from rt_frames._text import format_bytes
 from rt_frames.local.http_error import HTTPError
 
-# words and operators that may nest in each other; about 350 levels crash Lance
+# words and operators that may nest in each other; about 350 levels crash pylance 14
 MAX_NESTED = 250
-# AND and OR in a chain and what is around it; between 30,000 and 50,000 crash Lance 14
+# AND and OR in a chain and what is around it; 30,000 to 50,000 crash pylance 14
 MAX_JOINED = 12_000
 _CLOSINGS = {"(": ")", "[": "]", "{": "}", "case": "end"}
 # a quoted text or name, which is one operand
@@ -49,7 +49,7 @@ _FUNCTIONS = {
     *("json_get_int", "json_get_float", "json_get_bool", "json_array_contains"),
     *("json_array_length", "contains_tokens"),
 }
-# of text that Lance may repeat for each row of a batch
+# of text that Lance may repeat for each row of a batch (pylance 14)
 _MAX_TEXT = 2000
 
 
@@ -85,6 +85,7 @@ def check_filter(text: Any) -> str | None:
         )
     _check_calls(text, is_clear=is_clear)
     # without parentheses, Lance ignores anything after a complete condition
+    # (pylance 14)
     return f"({text})"
 
 

@@ -18,7 +18,7 @@ _WORDS = {
     "Project": "alter",
     "Rewrite": _COMPACT,
 }
-# what Lance 14 returns for operations that have no class in Python
+# what pylance 14 returns for operations that have no class in Python
 _UNNAMED = "BaseOperation"
 
 
@@ -39,6 +39,7 @@ def list_versions(table: Any, limit: int | None) -> list[dict[str, Any]]:
         newer = operation
         operation = _name_operation(version)
         # Lance reserves the numbers of the new fragments in a version before
+        # (pylance 14)
         if operation == "" and newer == _COMPACT:
             operation = _COMPACT
         if operation != _COMPACT or number == numbers[-1]:
@@ -48,7 +49,7 @@ def list_versions(table: Any, limit: int | None) -> list[dict[str, Any]]:
 
 def _open(table: Any, number: int) -> Any:
     """Open a version of a table. None if it was removed, or cannot be read."""
-    # Lance's panics are BaseExceptions
+    # Lance's panics are BaseExceptions (pylance 14)
     with contextlib.suppress(BaseException):
         return table.checkout_version(number)
     return None
@@ -71,7 +72,7 @@ def _describe(version: Any, operation: str) -> dict[str, Any]:
 def _name_operation(version: Any) -> str:
     """Return the word for what made a version, or "" if Lance does not tell."""
     transaction = None
-    # Lance cannot parse the transactions of some operations
+    # Lance cannot parse the transactions of some operations (pylance 14)
     with contextlib.suppress(Exception):
         transaction = version.read_transaction(version.version)
     if transaction is None:

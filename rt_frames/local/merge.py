@@ -1,8 +1,8 @@
 """Upserts: update the rows whose keys exist and insert the others, in one commit.
 
 The stream is written to a file before the table is locked, so that a slow client blocks
-nobody. Its keys are checked on the way: Lance would insert two rows with the same new
-key, and would insert a null key again at every call.
+nobody. Its keys are checked on the way: pylance 14 would insert two rows with the same
+new key, and would insert a null key again at every call.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def parse_keys(parameters: dict[str, list[str]]) -> list[str]:
 
 
 def check(keys: list[str], schema: pa.Schema, table: pa.Schema) -> None:
-    """Refuse columns that do not fit the table, and keys that Lance cannot match."""
+    """Refuse columns that do not fit, and keys that pylance 14 cannot match."""
     engine.check_fits(schema, table)
     for key in keys:
         if key not in table.names:
@@ -187,7 +187,8 @@ def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
             ) from error
         file.seek(0)
         options = pa.ipc.IpcReadOptions(ensure_alignment=alignment(schema))
-        # memory-mapped; Lance joins a table, whose size it knows, faster than a stream
+        # memory-mapped; pylance 14 joins a table, whose size it knows, faster than a
+        # stream
         rows = pa.ipc.open_stream(file, options=options).read_all()
         with engine.as_http_errors():
             builder = table.merge_insert(keys)

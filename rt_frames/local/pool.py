@@ -51,7 +51,7 @@ class Pool:
             self._changed.notify()
             if self.idle < len(self._queue) and len(self._threads) < MAX_THREADS:
                 thread: Any = threadpool.WorkerThread(self._server)  # type: ignore[no-untyped-call]  # of cheroot
-                # cheroot keeps figures by name, of threads that ended, too
+                # cheroot 11 keeps figures by name, of threads that ended, too
                 thread.name = "rt_frames server"
                 thread.start()
                 self._threads.add(thread)

@@ -32,7 +32,7 @@ SAMPLED_ROWS = 64
 # on disk, of a table without more rows, which is not sampled
 SMALL_BYTES = 2**16
 BATCH_BYTES = 2**22
-# in memory, where Lance 14 holds a dozen batches
+# in memory, where pylance 14 holds a dozen batches
 MEASURED_BYTES = 2**20
 BUFFER_BYTES = 2**26
 _QUERY = {
@@ -73,7 +73,7 @@ def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
     The first batch is read here, so that an invalid query is refused with a status.
     """
     _check_supported(request)
-    # Lance does not say whether it refuses the filter or the columns
+    # Lance does not say whether it refuses the filter or the columns (pylance 14)
     invalid = "query" if "columns" in request else "filter"
     with engine.as_http_errors(invalid=invalid, state=""):
         reader = table.scanner(

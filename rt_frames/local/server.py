@@ -204,7 +204,7 @@ class LocalService:
                     "'spawn', or run rt-frames serve and set the RT_FRAMES_ variables that it prints"
                 )
             _service_pids.add(os.getpid())
-            # imported late: Lance warns at every fork once it is imported
+            # imported late: once imported, pylance 14 warns at every fork
             from rt_frames.local.store import Store
             from rt_frames.local.wsgi import Application
 
@@ -409,7 +409,7 @@ def _parse_header(line: bytes) -> tuple[bytes, bytes]:
 class _Connection(HTTPConnection):
     """A connection that waits for whole heads without a thread.
 
-    It also closes `wfile`. cheroot leaves it open, and its finalizer then fails to send
+    It also closes `wfile`. cheroot 11 leaves it open; its finalizer then fails to send
     what is buffered.
     """
 
@@ -457,7 +457,7 @@ class _Connection(HTTPConnection):
             body.linger()
 
     def close(self) -> None:
-        # cheroot closes connections on which nothing arrives
+        # cheroot 11 closes connections on which nothing arrives, without a response
         if self.head_start is not None and self.server.ready:
             self.socket.settimeout(0)
             _Request(self.server, self).simple_response("408 Request Timeout")
@@ -474,7 +474,7 @@ class _Gateway(Gateway_10):
     def __init__(self, req: Any) -> None:
         length = None if req.chunked_read else req.rfile.remaining
         self._body = Body(req.conn.rfile, length, lambda: req.server.ready)
-        # cheroot would read the rest of the body before it sends the response
+        # cheroot 11 would read the rest of the body before it sends the response
         req.rfile.remaining = 0
         super().__init__(req)
         self.env["rt_frames.body"] = self._body
@@ -524,7 +524,7 @@ class _Server(Server):
             self.put_conn(conn)
 
     def stop(self) -> None:
-        """Stop, and drop the statistics that cheroot keeps of every server."""
+        """Stop, and drop the statistics that cheroot 11 keeps of every server."""
         stopped = threading.Event()
         threading.Thread(target=self._abort, args=(stopped,), daemon=True).start()
         try:

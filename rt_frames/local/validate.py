@@ -37,7 +37,7 @@ from rt_frames.local.http_error import HTTPError
 MAX_COLUMNS = 10_000
 MAX_FIELDS = 20_000
 MAX_DEPTH = 60
-# Lance 14 takes three times the size of a cell to store it
+# pylance 14 takes three times the size of a cell to store it
 MAX_CELL_BYTES = 100 * 2**20
 # per table: cheap to send, expensive to read
 MAX_NULLS = 2**24
@@ -78,7 +78,7 @@ def open_stream(body: Body) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 def alignment(schema: pa.Schema) -> pa.ipc.Alignment:
     """Return the alignment of buffers that Lance needs.
 
-    Lance panics on decimals that are not aligned to 16 bytes; Arrow's default is 8.
+    pylance 14 panics on decimals not aligned to 16 bytes; Arrow's default is 8.
     """
     if any(contains(arrow, is_.is_decimal) for arrow in schema.types):
         return pa.ipc.Alignment.At64Byte
@@ -201,11 +201,11 @@ def _find_large(batch: pa.RecordBatch, start: int = 0) -> int | None:
 def _check_values(
     path: str, field: pa.Field, array: pa.Array, rows_before: int | None = None
 ) -> None:
-    """Refuse, at any depth, nulls in required fields and JSON that Lance changes.
+    """Refuse, at any depth, nulls in required fields and JSON that pylance 14 changes.
 
     Only of a whole column, the values are its rows.
     """
-    # Arrow does not check the offsets of an empty array
+    # Arrow does not check the offsets of an empty array (pyarrow 26)
     if not len(array):
         return
     if array.null_count and not field.nullable:
@@ -242,7 +242,7 @@ def _children(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Field, pa.Ar
 
 
 def _check_json(texts: pa.Array, path: str, rows_before: int | None) -> None:
-    """Refuse JSON that Lance's JSONB format rejects or changes.
+    """Refuse JSON that the JSONB format of pylance 14 rejects or changes.
 
     Only texts that match `_UNSURE` need the slow, strict parser.
     """
@@ -352,7 +352,7 @@ def _check_schema(schema: pa.Schema) -> None:
 
 
 def check_name(name: str) -> None:
-    """Refuse a column name that Lance cannot store or address."""
+    """Refuse a column name that pylance 14 cannot store or address."""
     if not name:
         problem = "is empty"
     elif has_control_characters(name):
@@ -380,7 +380,7 @@ def _check_unique(names: list[str], subject: str) -> None:
 
 
 def check_field(column: pa.Field) -> None:
-    """Refuse types on which Lance panics, or that it cannot read back."""
+    """Refuse types on which pylance 14 panics, or that it cannot read back."""
     for path, field, _ in iter_fields([column]):
         advice = _advise_on_type(field)
         if advice:

@@ -125,7 +125,7 @@ class Application:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
-            # Lance's panics are BaseExceptions, too
+            # Lance's panics are BaseExceptions, too (pylance 14)
             log.exception("the embedded service failed")
             status = 500
             message = "the embedded service failed; see the log of its process"
@@ -468,7 +468,7 @@ def _common_headers(environ: Environ) -> list[tuple[str, str]]:
 
 def _add_metadata(descriptions: list[dict[str, Any]], fields: list[Any]) -> None:
     """Add field metadata to a described schema, extension types in Arrow's form."""
-    # Lance lists no children of a fixed_size_list
+    # Lance lists no children of a fixed_size_list (pylance 14)
     for description, field in zip(descriptions, fields, strict=False):
         metadata = dict(field.metadata)
         if not metadata.get(EXTENSION_METADATA):
