@@ -34,7 +34,8 @@ def executed(path: Path, folder: Path, times: int = 1) -> Any:
 
 
 async def _execute(notebook: Any, folder: Path, sockets: Path, times: int) -> None:
-    specs, work = folder / "kernels", folder / "work"
+    specs = folder / "kernels"
+    work = folder / "work"
     (specs / "python3").mkdir(parents=True)
     work.mkdir()
     argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]

@@ -27,7 +27,8 @@ WORDS = np.array(
 
 def numeric(nbytes: int) -> pa.Table:
     """Four columns of numbers, half of them random: they compress as real data do."""
-    rows, rng = nbytes // 32, np.random.default_rng(1)
+    rows = nbytes // 32
+    rng = np.random.default_rng(1)
     return pa.table(
         {
             "id": np.arange(rows),
@@ -39,7 +40,8 @@ def numeric(nbytes: int) -> pa.Table:
 
 
 def strings(nbytes: int) -> pa.Table:
-    rows, rng = nbytes // 52, np.random.default_rng(2)
+    rows = nbytes // 52
+    rng = np.random.default_rng(2)
     columns = {
         name: pa.array(WORDS).take(pa.array(rng.integers(0, len(WORDS), rows)))
         for name in ("place", "kind")
@@ -51,7 +53,8 @@ def strings(nbytes: int) -> pa.Table:
 
 
 def nested(nbytes: int) -> pa.Table:
-    rows, rng = nbytes // 56, np.random.default_rng(3)
+    rows = nbytes // 56
+    rng = np.random.default_rng(3)
     offsets = pa.array(np.arange(rows + 1, dtype=np.int64) * 4)
     lists = pa.LargeListArray.from_arrays(offsets, pa.array(rng.normal(size=rows * 4)))
     point = pa.StructArray.from_arrays(
@@ -163,7 +166,8 @@ def frames(kind: str, nbytes: int) -> dict[str, Any]:
 
 def stream_of(data: Any) -> bytes:
     """Write a frame as an Arrow stream with pyarrow."""
-    table, written = arrow_of(data), pa.BufferOutputStream()
+    table = arrow_of(data)
+    written = pa.BufferOutputStream()
     with pa.ipc.new_stream(written, table.schema) as writer:
         writer.write_table(table)
     return written.getvalue().to_pybytes()

@@ -31,7 +31,8 @@ class Reader:
         self._start = self._end = 0
 
     def _fill(self) -> None:
-        self._start, self._end = 0, self._sock.recv_into(self._room)
+        self._start = 0
+        self._end = self._sock.recv_into(self._room)
         if not self._end:
             raise ConnectionError
 
@@ -62,7 +63,8 @@ class Reader:
 
     def request(self) -> bytes:
         """Read one request, and return its method."""
-        method, headers = self.line().partition(b" ")[0], {}
+        method = self.line().partition(b" ")[0]
+        headers = {}
         while line := self.line():
             name, _, value = line.partition(b":")
             headers[name.lower()] = value.strip()

@@ -47,7 +47,9 @@ class Upward:
     def __init__(
         self, sender: socket.socket, receiver: socket.socket, link: Link
     ) -> None:
-        self._sender, self._receiver, self._link = sender, receiver, link
+        self._sender = sender
+        self._receiver = receiver
+        self._link = link
         self._step = int(min(max(link.rate * 0.002, 2**14), 2**19))
         # bytes: the queue, and those on their way
         held = link.queue + link.rate * link.round_trip / 2

@@ -40,7 +40,8 @@ CODECS = ("zstd", "lz4", None)
 
 def mixed(nbytes: int) -> pa.Table:
     """Numbers and text as an ETL job has them, half of each."""
-    rows, rng = nbytes // 84, np.random.default_rng(1)
+    rows = nbytes // 84
+    rng = np.random.default_rng(1)
     words = [
         pa.array(WORDS).take(pa.array(rng.integers(0, len(WORDS), rows)))
         for _ in range(2)
@@ -59,7 +60,8 @@ def mixed(nbytes: int) -> pa.Table:
 
 def text(nbytes: int) -> pa.Table:
     """One column of sentences, of words that are as frequent as those of a language."""
-    rows, rng = nbytes // 60, np.random.default_rng(2)
+    rows = nbytes // 60
+    rng = np.random.default_rng(2)
     letters = np.array(list("etaoinshrdlucmfwyp"))
     words = [
         "".join(rng.choice(letters, length)) for length in rng.integers(2, 10, 5000)
@@ -184,7 +186,8 @@ def measure(point: Point, repeats: int) -> dict[str, float]:
 
     What takes long and varies little is repeated a third as often.
     """
-    table, times = table_of(point.data, point.size * MB), {}
+    table = table_of(point.data, point.size * MB)
+    times = {}
     if point.rate and point.size > 3 * point.rate:
         repeats = max(repeats // 3, 1)
 

@@ -87,7 +87,8 @@ def dask(port: str, size: str) -> None:
 
 def one(port: str, kind: str, size: str) -> None:
     """Upload in this process and print its peak."""
-    nbytes, before = int(float(size) * GB), 0
+    nbytes = int(float(size) * GB)
+    before = 0
     if kind in ("reader", "lazy"):
         data = {"reader": reader, "lazy": lazy}[kind](nbytes)
     else:

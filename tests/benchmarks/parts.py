@@ -57,7 +57,8 @@ def main() -> None:
         with contextlib.ExitStack() as opened:
             folder = opened.enter_context(tempfile.TemporaryDirectory())
             service = opened.enter_context(Process(Path(folder)))
-            url, port = service.caller.url, int(service.caller.url.rpartition(":")[2])
+            url = service.caller.url
+            port = int(service.caller.url.rpartition(":")[2])
             if link is not None:
                 url = f"http://127.0.0.1:{opened.enter_context(linked(port, link))}"
             seconds(url, "in parts", table, asked.compression)

@@ -35,7 +35,8 @@ FRAME = pl.DataFrame(
     }
 )
 CHANGE = b'{"alterations": [{"path": "n", "rename": "m"}]}'
-WRITES, ROUND_TRIP = 15, 0.05
+WRITES = 15
+ROUND_TRIP = 0.05
 
 
 def ten_rows() -> None:
@@ -60,7 +61,8 @@ def ten_rows() -> None:
 
 def writes_in_a_row() -> None:
     """Write through TLS with a round trip; the session sends prepared bytes."""
-    authority, body = trustme.CA(), stream_of(FRAME)
+    authority = trustme.CA()
+    body = stream_of(FRAME)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         authority.cert_pem.write_to_path(folder / "ca.pem")
@@ -69,7 +71,8 @@ def writes_in_a_row() -> None:
         )
         port = stack.enter_context(sink("http", folder / "server.pem"))
         port = stack.enter_context(linked(port, Link(1250e6, ROUND_TRIP, 1e6)))
-        url, verify = f"https://127.0.0.1:{port}", str(folder / "ca.pem")
+        url = f"https://127.0.0.1:{port}"
+        verify = str(folder / "ca.pem")
 
         def ours(write: Callable[[rt.Client], object]) -> None:
             with rt.connect(url, api_key="k", verify=verify, default=False) as client:
@@ -96,7 +99,8 @@ def writes_in_a_row() -> None:
             }
         )
     for kind in ("creates", "alters"):
-        us, them = medians[kind], medians[f"{kind} by hand"]
+        us = medians[kind]
+        them = medians[f"{kind} by hand"]
         print(
             f"{WRITES} {kind:<8}{us:>7.3f} s, requests.Session {them:.3f} s: {us / them:.2f} times as long"
         )
@@ -129,7 +133,8 @@ def imports() -> None:
 def embedded() -> None:
     import lance
 
-    table, numbers = numeric(NBYTES), itertools.count()
+    table = numeric(NBYTES)
+    numbers = itertools.count()
     with tempfile.TemporaryDirectory() as folder, LocalService(folder) as service:
         by_folder = rt.connect(Path(folder), default=False)
         by_url = rt.connect(service.url, api_key=service.api_key, default=False)

@@ -41,7 +41,8 @@ def post(url: str, body: Any) -> None:
 
 
 def by_bytesio(url: str, data: Any) -> None:
-    table, body = arrow_of(data), io.BytesIO()
+    table = arrow_of(data)
+    body = io.BytesIO()
     with pa.ipc.new_stream(body, table.schema) as writer:
         writer.write_table(table)
     body.seek(0)
@@ -69,7 +70,8 @@ def official(url: str) -> Callable[[Any], Any]:
 def ways(
     url: str, flight_port: int, data: Any, client: rt.Client
 ) -> dict[str, Callable[[], Any]]:
-    prepared, create = stream_of(data), official(url)
+    prepared = stream_of(data)
+    create = official(url)
     return {
         "rt_frames": lambda: client.create_table("t", data, progress=False),
         "prepared POST": lambda: post(url, prepared),

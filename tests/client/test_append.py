@@ -95,7 +95,8 @@ def test_rows_are_added_by_name_and_what_is_missing_is_null(table):
         assert (made.created, made.version, made.rows) == (False, version, 1)
     found = rows(table)
     assert found.schema == TABLE.schema
-    (row,), nothing = TABLE.to_pylist(), dict.fromkeys(TABLE.column_names)
+    (row,) = TABLE.to_pylist()
+    nothing = dict.fromkeys(TABLE.column_names)
     at = dt.datetime(2020, 1, 2)
     other = {**OTHER_TYPES.to_pylist()[0], "at": at, "day": None}
     assert found.to_pylist() == [row, row, other, {**nothing, "n": 3}]
@@ -302,7 +303,8 @@ def test_whatever_is_appended_comes_back_by_name_or_is_refused_by_row(
 ):
     first, then = frames
     table = folder.create_table("drawn", first, if_exists="replace")
-    wanted, refusal = meant(first), None
+    wanted = meant(first)
+    refusal = None
     try:
         append(table, make(then))
         wanted += meant(then)

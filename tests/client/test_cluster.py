@@ -265,7 +265,8 @@ def test_partitions_without_rows_need_not_fit(remote, service, name):
         assert stored(service, name).to_pydict() == ROWS.to_dict("list")
 
 
-SECRET, OPEN = {"x-tenant": "mine"}, {"X-LanceDB-Database": "mine"}
+SECRET = {"x-tenant": "mine"}
+OPEN = {"X-LanceDB-Database": "mine"}
 
 
 @pytest.mark.parametrize(
@@ -324,7 +325,9 @@ def test_a_write_leaves_nothing_on_the_scheduler_whatever_became_of_it(
     assert workers.run_on_scheduler(kept) == []
 
 
-LATE, FIRST_SENT, GO_ON = threading.Event(), threading.Event(), threading.Event()
+LATE = threading.Event()
+FIRST_SENT = threading.Event()
+GO_ON = threading.Event()
 
 
 def waiting(number):

@@ -237,7 +237,8 @@ def test_no_error_about_an_argument_has_the_key_in_its_frames(
     monkeypatch, caplog, wrong
 ):
     given = {"target": URL, "api_key": KEY, **wrong}
-    target, key = given.pop("target"), given.pop("api_key")
+    target = given.pop("target")
+    key = given.pop("api_key")
     doors = [
         lambda: rt.connect(target, api_key=key, **given),
         lambda: rt.Client(target, api_key=key, **given),

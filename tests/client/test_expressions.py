@@ -50,9 +50,11 @@ def whole(bits, *, signed):
 
 def moments(unit, zone):
     second = 10**9 // STEPS[unit]
-    first, last = -62_135_510_400 * second, 253_402_210_799 * second
+    first = -62_135_510_400 * second
+    last = 253_402_210_799 * second
     if unit == "ns":
-        first, last = -(2**63) + 10**14, 2**63 - 10**14
+        first = -(2**63) + 10**14
+        last = 2**63 - 10**14
     values = [first, -1, 0, 1, 1_700_000_000 * second, last]
     kind = pl.Datetime("ms" if unit == "s" else unit, zone)
     scale = 1000 if unit == "s" else 1
@@ -287,7 +289,10 @@ def table(place, name):
     return place.create(name, ROWS)
 
 
-n, s, d, at = pl.col("n"), pl.col("s"), pl.col("d"), pl.col("at")
+n = pl.col("n")
+s = pl.col("s")
+d = pl.col("d")
+at = pl.col("at")
 OTHERS = [
     (n.cast(pl.Int32) > 1, "cannot be sent"),
     (pl.col("i8").cast(pl.Int64) > 3, "cannot be sent"),

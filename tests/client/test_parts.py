@@ -288,7 +288,8 @@ def test_a_table_that_somebody_changed_or_made_anew_meanwhile_is_left(client, ho
     with pytest.raises(rt.errors.BadRequest, match="somebody else changed table 't'"):
         client.create_table("t", frames())
     assert len(hosted.tables["t"].versions) == 2
-    hosted.fault, hosted.changed = lambda *_: "", lambda _: None
+    hosted.fault = lambda *_: ""
+    hosted.changed = lambda _: None
     anew = Table([[OLD]])
     with pytest.raises(LookupError) as caught:
         client.create_table(

@@ -100,7 +100,8 @@ def test_a_notebook_shows_bars_that_the_browser_draws_and_nothing_on_stderr(tmp_
         nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(IN_A_NOTEBOOK)]), path
     )
     known, streamed = executed(path, tmp_path).cells[0].outputs
-    html, text = known.data["text/html"], known.data["text/plain"]
+    html = known.data["text/html"]
+    text = known.data["text/plain"]
     value, most = re.search(r'<progress value="(\d+)" max="(\d+)"', html).groups()
     assert value == most
     assert "known: " in html

@@ -362,7 +362,8 @@ def test_a_read_is_repeated_until_its_first_rows_have_come(server):
 def test_rows_may_take_longer_than_the_read_timeout_as_long_as_they_go_on_coming(
     server,
 ):
-    body, stopped = framed("chunked", in_form("stream", ROWS)), threading.Event()
+    body = framed("chunked", in_form("stream", ROWS))
+    stopped = threading.Event()
 
     def script(connection):
         connection.body(connection.head())

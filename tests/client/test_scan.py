@@ -353,7 +353,8 @@ def test_a_query_asks_for_its_columns_and_first_rows_of_the_version_described(se
     )
 
 
-n, s = pl.col("n"), pl.col("s")
+n = pl.col("n")
+s = pl.col("s")
 MANY = [str(number) * 10 for number in range(50_000)]
 ABOVE = "(`n` IS NOT NULL AND `n` > 1)"
 HANDED = {

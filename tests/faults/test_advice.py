@@ -25,7 +25,9 @@ class Writer:
     """Somebody who writes, and does what errors say."""
 
     def __init__(self, hosted: Hosted, client: rt.Client, if_exists: str) -> None:
-        self.hosted, self.client, self.if_exists = hosted, client, if_exists
+        self.hosted = hosted
+        self.client = client
+        self.if_exists = if_exists
         self.before = self.count()
 
     def send(self) -> None:

@@ -157,12 +157,10 @@ class Stalling:
     """Serves, but stalls at one step of one request until the client is gone."""
 
     def __init__(self) -> None:
-        self.step, self.method, self.stalled, self.go_on = (
-            "",
-            "POST",
-            threading.Event(),
-            threading.Event(),
-        )
+        self.step = ""
+        self.method = "POST"
+        self.stalled = threading.Event()
+        self.go_on = threading.Event()
 
     def __call__(self, connection: Connection) -> None:
         while True:
@@ -175,7 +173,8 @@ class Stalling:
                     200, {"tables": []} if request.method == "GET" else answer
                 )
                 continue
-            step, self.step = self.step, ""
+            step = self.step
+            self.step = ""
             connection.body(request, MIB // 2 if step in ("body", "batch") else None)
             if step == "pause":
                 connection.answer(429, {}, {"Retry-After": str(LONG)})

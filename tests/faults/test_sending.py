@@ -159,7 +159,8 @@ def over():
     over.set()
 
 
-MID, ALL = 3 * MIB, None
+MID = 3 * MIB
+ALL = None
 OPEN = {  # how much of a body is read, what comes then, whether the table is listed later; what is raised, and says
     "F08": (
         MID,
@@ -196,7 +197,8 @@ OPEN = {  # how much of a body is read, what comes then, whether the table is li
 def test_a_create_that_is_not_answered_says_how_far_it_came_and_is_sent_once(
     wire, over, caplog, case
 ):
-    (server, connect), (read, then, listed, kind, told) = wire, OPEN[case]
+    server, connect = wire
+    read, then, listed, kind, told = OPEN[case]
 
     def act(connection: Connection, request: Request) -> None:
         connection.body(request, read)
@@ -470,9 +472,11 @@ def test_F39_a_service_that_takes_the_end_of_a_connection_for_the_end_of_a_body_
 
 def unframed(wire: bytes) -> bytes:
     """Read chunks as a lenient server does: up to the end of the connection."""
-    data, at = [], 0
+    data = []
+    at = 0
     while 0 <= (end := wire.find(b"\r\n", at)) < len(wire) - 2:
-        start, stop = end + 2, end + 2 + int(wire[at:end], 16)
+        start = end + 2
+        stop = end + 2 + int(wire[at:end], 16)
         data.append(wire[start:stop])
         at = stop + 2
     return b"".join(data)
@@ -483,10 +487,8 @@ def test_what_was_read_of_a_reader_or_iterator_is_not_taken_for_all_of_it(
 ):
     """After a failure only the rest of a reader would be stored; a list is whole."""
     batches = pa.table({"n": np.arange(40_000)}).to_batches(max_chunksize=1000)
-    reader, client = (
-        pa.RecordBatchReader.from_batches(batches[0].schema, batches),
-        patient(server, retries=0),
-    )
+    reader = pa.RecordBatchReader.from_batches(batches[0].schema, batches)
+    client = patient(server, retries=0)
     for data in (reader, iter(batches), batches):
         server.answering((503, {}))
         error = fails(

@@ -301,7 +301,8 @@ def test_F40_after_a_refusal_in_mid_upload_the_proxy_is_asked_anew(
             pass
 
     path, server.tls = ca
-    server.script, asked = refuse_early, list[str]()
+    server.script = refuse_early
+    asked = list[str]()
     with Server(tunnel(asked, server.port)) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         monkeypatch.setenv("NO_PROXY", "")
@@ -370,7 +371,8 @@ PROXIES = {
 def test_F40_a_proxy_that_lets_nothing_through_is_named(
     ca, monkeypatch, caplog, form, scheme
 ):
-    (script, told, attempts), (path, context) = PROXIES[form], ca
+    script, told, attempts = PROXIES[form]
+    path, context = ca
     with (
         Server(script, tls=context if scheme == "https" else None) as proxy,
         socket.socket() as nobody,

@@ -57,7 +57,8 @@ LISTED_VIEWS = pa.array([["x"], None], VIEWS)
 VIEW_MAPS = pa.map_(pa.string_view(), pa.string_view())
 coded = pa.DictionaryArray.from_arrays
 runs = pa.RunEndEncodedArray.from_arrays
-WORDS, DAYS = pa.array(["a", None]), pa.array([1, None], pa.date32())
+WORDS = pa.array(["a", None])
+DAYS = pa.array([1, None], pa.date32())
 INNER = {  # of three rows each
     "own type of views": OWN_VIEWS,
     "JSON in views": JSON_VIEWS,

@@ -18,21 +18,20 @@ import pytest
 from rt_frames.errors import UnsupportedTypeError
 from tests.support.sent import send
 
-UTC, DAY, MOMENT = dt.UTC, dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5)
-NANO, TICK, LONG = (
-    pd.Timestamp("2020-01-01 00:00:00.000000001"),
-    pd.Timedelta(1, "ns"),
-    dt.timedelta(seconds=5),
-)
-ID, SECONDS, AGES = (
-    uuid.UUID(int=7),
-    np.timedelta64(5, "s"),
-    np.timedelta64(10**10, "s"),
-)
+UTC = dt.UTC
+DAY = dt.date(2020, 1, 1)
+MOMENT = dt.datetime(2020, 1, 1, 5)
+NANO = pd.Timestamp("2020-01-01 00:00:00.000000001")
+TICK = pd.Timedelta(1, "ns")
+LONG = dt.timedelta(seconds=5)
+ID = uuid.UUID(int=7)
+SECONDS = np.timedelta64(5, "s")
+AGES = np.timedelta64(10**10, "s")
 ENDS = [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31)]
 with warnings.catch_warnings():  # NumPy 2.5 warns where one is made; files and pickles of older ones bring them still
     warnings.simplefilter("ignore", DeprecationWarning)
-    NAT, NO_DURATION = np.datetime64("NaT"), np.timedelta64("NaT")
+    NAT = np.datetime64("NaT")
+    NO_DURATION = np.timedelta64("NaT")
 
 
 def column_of(values: list) -> pd.Series:

@@ -45,7 +45,8 @@ SMALL = pa.table({"a": [1, 2]})
 
 def half_sent(caller: Caller, name: str = "t") -> socket.socket:
     """Begin an upload, and wait until the service has begun to store it."""
-    before, connection = len(caller.staged()), caller.connect()
+    before = len(caller.staged())
+    connection = caller.connect()
     connection.sendall(
         caller.head(f"/v1/tables/{name}", f"Content-Length: {len(BODY)}")
         + BODY[: len(BODY) // 2]
@@ -298,7 +299,8 @@ def test_children_of_a_fork_use_their_parents_service_and_start_one_only_if_it_h
 
 def test_a_service_without_descriptors_says_that_it_is_its_own_fault(elsewhere, other):
     assert other.create("t", LONG).status_code == 200
-    process, what = elsewhere._process.pid, resource.RLIMIT_NOFILE
+    process = elsewhere._process.pid
+    what = resource.RLIMIT_NOFILE
     limits = resource.prlimit(process, what)
     for call in (
         lambda: other.create("u", BODY),
@@ -353,7 +355,8 @@ def test_early_refusals_and_clients_that_vanish_print_nothing_and_leave_no_warni
     tmp_path, capfd
 ):
     with LocalService(tmp_path) as service:
-        caller, body = Caller(service.root, service.url, service.api_key), stream(TABLE)
+        caller = Caller(service.root, service.url, service.api_key)
+        body = stream(TABLE)
         for path in ("/v1/tables/..", "/v1/tables/%252e", "/x", "/v1/tables/t"):
             with caller.connect() as connection:
                 connection.sendall(

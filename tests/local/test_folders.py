@@ -206,7 +206,8 @@ def test_a_service_starts_while_others_write_and_end(tmp_path):
         rt.connect(tmp_path, default=False) as client,
         python("-c", STARTING, tmp_path) as starting,
     ):
-        number, _ = 0, starting.stdout.readline()
+        number = 0
+        starting.stdout.readline()
         while starting.poll() is None:
             client.create_table(f"t{number}", FRAME)
             number += 1

@@ -95,7 +95,8 @@ def offsets(*values: int, data: bytes = b"abc") -> pa.Array:
 
 
 def offsets_that_lead_out() -> bytes:
-    good, bad = struct.pack("<3i", 0, 1, 3), struct.pack("<3i", 0, 2**30, 3)
+    good = struct.pack("<3i", 0, 1, 3)
+    bad = struct.pack("<3i", 0, 2**30, 3)
     body = broken(offsets(0, 1, 3))
     assert body.count(good) == 1
     return body.replace(good, bad)
@@ -209,7 +210,8 @@ def test_keys_of_an_upsert_take_about_what_they_are_sent_as(
 def test_S15_nulls_without_a_type_are_counted_over_all_batches_and_columns(
     other, bounded
 ):
-    one, head = rows_claimed(2**24), len(pa.schema([("n", pa.null())]).serialize())
+    one = rows_claimed(2**24)
+    head = len(pa.schema([("n", pa.null())]).serialize())
     many = [one[:head] + one[head:-8] * count + one[-8:] for count in (2, 20_000)]
     for body in (*many, rows_claimed(2**23 + 1, "no")):
         started = time.monotonic()
@@ -360,7 +362,8 @@ def test_heads_that_drip_hold_their_threads_for_ten_seconds(caller):
     drips = [caller.connect() for _ in range(200)]
     for drip in drips:
         drip.sendall(b"GET /v1/tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx: ")
-    answered, end = False, time.monotonic() + 25
+    answered = False
+    end = time.monotonic() + 25
     while not answered and time.monotonic() < end:
         for drip in drips:
             with contextlib.suppress(OSError):

@@ -29,7 +29,8 @@ from tests.support.local import (
 
 BODY = stream(TABLE)
 CHUNKED = b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
-LENGTH, CODING = f"Content-Length: {len(BODY)}", "Transfer-Encoding: chunked"
+LENGTH = f"Content-Length: {len(BODY)}"
+CODING = "Transfer-Encoding: chunked"
 BEHIND = b"GET /v1/tables HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -128,7 +129,8 @@ def test_a_refused_head_is_answered_while_the_body_is_still_coming_or_never_ends
     assert time.monotonic() - started < 8
 
 
-END, WHOLE = b"\r\n0\r\n\r\n", b"%x\r\n%b" % (len(BODY), BODY)
+END = b"\r\n0\r\n\r\n"
+WHOLE = b"%x\r\n%b" % (len(BODY), BODY)
 CHUNKS = [
     b"-5\r\n",
     b"+" + WHOLE + END,

@@ -494,7 +494,8 @@ def test_keys_that_are_merged_at_once_are_there_once(there):
 
 def test_other_programs_may_write_to_the_table_in_between(there):
     """Who does not lock the table makes a merge begin anew, or be a conflict."""
-    path, ended = str(there.root / "t.lance"), threading.Event()
+    path = str(there.root / "t.lance")
+    ended = threading.Event()
 
     def delete_and_append():
         number = 100

@@ -41,7 +41,8 @@ class Write:
     """A write in parts, by hand."""
 
     def __init__(self, caller, name="t"):
-        self.caller, self.path = caller, f"/v1/table/{name}"
+        self.caller = caller
+        self.path = f"/v1/table/{name}"
         self.answer = caller.send("POST", f"{self.path}/multipart_write/create/")
         assert self.answer.headers["phalanx-version"] == "0.4.0"
         self.id = self.answer.json().get("upload_id", "")
@@ -286,7 +287,8 @@ def test_the_day_of_a_part_begins_with_its_end(there):
 def test_parts_outlive_the_process_that_began_them_and_end_with_their_table(tmp_path):
     with Process(tmp_path) as first, Process(tmp_path) as other:
         first.caller.create("t", BASE)
-        kept, lost = Write(first.caller), Write(first.caller)
+        kept = Write(first.caller)
+        lost = Write(first.caller)
         kept.part(rows(1))
         lost.part(rows(2))
         first.kill()
@@ -328,10 +330,8 @@ def test_what_comes_for_a_table_that_was_dropped_and_made_again_is_not_stored(
 def test_a_part_on_its_way_while_its_table_is_dropped_and_made_again_is_refused(there):
     write = Write(there)
     body = stream(pa.table({"n": range(200_000), "s": ["x"] * 200_000}), rows=1000)
-    single, parts = (
-        "/v1/table/t/insert/?mode=append",
-        f"/v1/table/t/insert/?upload_id={write.id}&upload_part_id=aa",
-    )
+    single = "/v1/table/t/insert/?mode=append"
+    parts = f"/v1/table/t/insert/?upload_id={write.id}&upload_part_id=aa"
     with there.connect() as row, there.connect() as part:
         for late, path in ((row, single), (part, parts)):
             late.sendall(there.head(path, f"Content-Length: {len(body)}") + body[:-5])
@@ -396,10 +396,8 @@ def test_old_versions_that_are_removed_meanwhile_are_no_change_of_the_table(
 def test_a_conflict_with_another_writer_leaves_no_file_behind(there):
     """One that commits between the service's check of the table and its commit."""
     # the wide table takes a while to open
-    table, wide = (
-        there.root / "t.lance",
-        pa.table({f"c{i}": [i] for i in range(3000)}),
-    )
+    table = there.root / "t.lance"
+    wide = pa.table({f"c{i}": [i] for i in range(3000)})
     said = ""
     for delay in range(200):
         replace(there, BASE)

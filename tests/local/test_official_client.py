@@ -235,10 +235,8 @@ def test_the_official_client_lists_versions_with_their_operations(db):
 
 
 def test_the_official_client_writes_in_parts(db, caller):
-    table, big = (
-        db.create_table("t", pa.table({"n": [-1]})),
-        pa.table({"n": range(1_000_000)}),
-    )
+    table = db.create_table("t", pa.table({"n": [-1]}))
+    big = pa.table({"n": range(1_000_000)})
     for mode, kept in (("append", [-1]), ("overwrite", [])):
         table.add(big, mode=mode, write_parallelism=3)
         assert sorted(caller.read("t")["n"].to_pylist()) == [*kept, *range(1_000_000)]
@@ -349,7 +347,8 @@ class Recording:
             answer = ANSWERED.get(operation, DESCRIBED)
             if operation == "query":
                 columns = json.loads(request.body).get("columns") or ROWS.column_names
-                rows, sink = ROWS.select(columns), io.BytesIO()
+                rows = ROWS.select(columns)
+                sink = io.BytesIO()
                 with pa.ipc.new_file(sink, rows.schema) as writer:
                     writer.write_table(rows)
                 answer = sink.getvalue()

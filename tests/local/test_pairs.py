@@ -308,7 +308,8 @@ def test_two_writers_are_as_good_as_one_after_the_other(caller, other, trials):
     for trial in trials:
         drawn = random.Random(trial)
         pair = [drawn.choice(KINDS)(drawn) for _ in range(2)]
-        name, inside = f"t{trial}", drawn.random() < 0.5
+        name = f"t{trial}"
+        inside = drawn.random() < 0.5
         body = pa.Table.from_pylist(START.rows, pa.schema(TYPES))
         assert caller.create(name, body).status_code == 200
         statuses = send_both([caller, other], name, pair, inside=inside)

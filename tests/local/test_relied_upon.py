@@ -176,7 +176,8 @@ def test_the_end_of_a_file_of_deletions_tells_that_lance_wrote_all_of_it(
     "second", [{"path": "m", "name": "u"}, {"path": "n", "data_type": pa.int32()}]
 )
 def test_lance_calls_a_table_that_was_changed_meanwhile_a_conflict(folder, second):
-    one, other = lance.dataset(folder), lance.dataset(folder)
+    one = lance.dataset(folder)
+    other = lance.dataset(folder)
     one.alter_columns({"path": "at", "name": "k"})
     with pytest.raises(OSError, match=r"(?i)commit conflict|concurrent transaction"):
         other.alter_columns(second)

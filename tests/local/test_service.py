@@ -121,7 +121,8 @@ def test_whatever_is_sent_is_read_back(
         )
         for i in range(0, max(len(rows), 1), batch)
     ]
-    table, name = pa.concat_tables(batches), f"t{next(numbers)}"
+    table = pa.concat_tables(batches)
+    name = f"t{next(numbers)}"
     body = stream(table, compression=compression)
     sent = (
         body

@@ -119,7 +119,8 @@ def test_one_process_describes_and_alters_a_table_that_another_replaces(caller, 
         replacing = pool.submit(
             lambda: [replace(other, i).json()["version"] for i in range(1, 21)]
         )
-        altered, described = [], []
+        altered = []
+        described = []
         while not replacing.done() or len(altered) < 5:
             answer = cast_to_int32(caller, "n")
             assert answer.status_code == 200

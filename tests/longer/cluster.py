@@ -30,7 +30,8 @@ import rt_frames as rt
 from tests.support.local import Process
 from tests.support.servers import KEY
 
-PARTITIONS, ROWS = 8, 20_000
+PARTITIONS = 8
+ROWS = 20_000
 META = {"n": "int64", "half": "float64"}
 
 
@@ -73,7 +74,8 @@ def run(runs: int, seed: int) -> Counter[str]:
     """Kill a worker at a random moment of each write, and check the stored rows."""
     import distributed
 
-    draw, ends = random.Random(seed), Counter[str]()
+    draw = random.Random(seed)
+    ends = Counter[str]()
     with tempfile.TemporaryDirectory() as folder, Process(Path(folder)) as service:
         for number in range(runs):
             name = f"t{number}"
@@ -109,7 +111,8 @@ def check(
     rows: int = ROWS,
 ) -> None:
     """Check that a table has all rows in order, or does not exist."""
-    path, start = folder / f"{name}.lance", 0
+    path = folder / f"{name}.lance"
+    start = 0
     assert path.exists() == is_there, name
     if is_there:
         for batch in lance.dataset(path).to_batches():

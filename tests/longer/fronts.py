@@ -190,7 +190,8 @@ def started(
     name: str, place: Path, service: str
 ) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, str]]]:
     """Start a front in its own folder, and yield the addresses of its ports."""
-    front, folder = FRONTS[name], place / f"{name}-front"
+    front = FRONTS[name]
+    folder = place / f"{name}-front"
     folder.mkdir()
     folder.chmod(0o777)  # for fronts that give up root
     (folder / "hosts").write_text(f"127.0.0.1 {HOST}\n")
@@ -262,7 +263,8 @@ class Opened(NamedTuple):
 def opened(name: str) -> Iterator[Opened]:
     """Start a service and a front, and check that no file of it has the key."""
     with tempfile.TemporaryDirectory() as folder, logged():
-        place, authority = Path(folder), trustme.CA()
+        place = Path(folder)
+        authority = trustme.CA()
         place.chmod(0o711)  # for fronts that give up root
         authority.cert_pem.write_to_path(place / "ca.pem")
         authority.issue_cert(
@@ -297,7 +299,9 @@ class Visitor:
     """Calls the service through each port, and records what must be stored."""
 
     def __init__(self, seed: int) -> None:
-        self.draw, self.counts, self.number = random.Random(seed), Counter[str](), 0
+        self.draw = random.Random(seed)
+        self.counts = Counter[str]()
+        self.number = 0
         self.stored: set[str] = set()
         self.open: set[str] = set()  # tables whose outcome is unknown
 

@@ -148,7 +148,8 @@ def main() -> None:
     asked = parser.parse_args()
     faulthandler.enable()
     warnings.simplefilter("ignore")
-    counts, theirs = Counter[str](), (Exception, pl.exceptions.PanicException)
+    counts = Counter[str]()
+    theirs = (Exception, pl.exceptions.PanicException)
     packages = {
         name: spec
         for name in PACKAGES

@@ -121,7 +121,8 @@ def arm(delay: float) -> subprocess.Popen[str]:
 
 def go(killer: subprocess.Popen[str]) -> None:
     # `communicate` would flush the closed pipe
-    stdin, killer.stdin = killer.stdin, None
+    stdin = killer.stdin
+    killer.stdin = None
     stdin.close()
 
 
@@ -140,7 +141,9 @@ class Worker:
     """Makes calls, and checks after each interrupt that nothing is left."""
 
     def __init__(self, url: str, root: Path, seed: int) -> None:
-        self._root, self._random, self._number = root, random.Random(seed), 0
+        self._root = root
+        self._random = random.Random(seed)
+        self._number = 0
         self._client = rt.connect(url, api_key=KEY, default=False)
         self._client.create_table("alter", pa.table({"n": [1]}))
         self._folder = tempfile.TemporaryDirectory()
@@ -175,14 +178,16 @@ class Worker:
         try:
             go(killer)
             self.call(kind)
-            sent, ended = disarm(killer), "done"
+            sent = disarm(killer)
+            ended = "done"
             assert sent is None, f"{kind}: SIGINT was swallowed"
         except (KeyboardInterrupt, RuntimeError) as error:
             if isinstance(error, RuntimeError) and (
                 kind != "duckdb" or "interrupt" not in str(error).lower()
             ):
                 raise  # except DuckDB's own error for an interrupt
-            late, ended = time.time() - (disarm(killer) or 0), "interrupted"
+            late = time.time() - (disarm(killer) or 0)
+            ended = "interrupted"
             assert late < AT_ONCE, f"{kind}: {late:.1f} s late"
         self.counts[f"{kind}: {ended}"] += 1
         self.check()

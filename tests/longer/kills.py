@@ -91,7 +91,8 @@ class Tables:
         assert self.replaced <= self.read() <= self.attempted
         assert len(lance.dataset(str(self.root / "kept.lance")).versions()) <= 12
         for folder in self.root.glob("t*.lance"):
-            number, dataset = int(folder.stem[1:]), lance.dataset(str(folder))
+            number = int(folder.stem[1:])
+            dataset = lance.dataset(str(folder))
             found = dataset.to_table()
             state = (found.column_names[1], str(found.schema.field("n").type))
             allowed = [("half", "int64"), ("halves", "int64"), ("halves", "int32")]
@@ -112,7 +113,9 @@ class Tables:
 
 def run(kills: int, seed: int) -> Counter[str]:
     """Kill the service or close a connection, check the tables, and repeat."""
-    draw, counts, stop = random.Random(seed), Counter[str](), threading.Event()
+    draw = random.Random(seed)
+    counts = Counter[str]()
+    stop = threading.Event()
     with (
         tempfile.TemporaryDirectory() as folder,
         logged(),

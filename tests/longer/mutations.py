@@ -90,7 +90,9 @@ def corpus() -> list[bytes]:
 
 def streams(count: int, seed: int) -> Counter[int]:
     """Send mutated streams, and read every table that was accepted."""
-    draw, ends, whole = random.Random(seed), Counter[int](), corpus()
+    draw = random.Random(seed)
+    ends = Counter[int]()
+    whole = corpus()
     with (
         tempfile.TemporaryDirectory() as folder,
         logged(),
@@ -127,11 +129,9 @@ ALTERATIONS = [
 
 def alterations(count: int, seed: int) -> Counter[int]:
     """Send mutated alterations. The table's values must stay."""
-    draw, ends, whole = (
-        random.Random(seed),
-        Counter[int](),
-        json.dumps({"alterations": ALTERATIONS}).encode(),
-    )
+    draw = random.Random(seed)
+    ends = Counter[int]()
+    whole = json.dumps({"alterations": ALTERATIONS}).encode()
     with (
         tempfile.TemporaryDirectory() as folder,
         logged(),
@@ -187,7 +187,9 @@ def failure(call: Callable[[], object]) -> rt.errors.RemoteError | None:
 
 def answers(count: int, seed: int) -> Counter[str]:
     """Answer calls of every kind with mutated responses."""
-    draw, ends, whole = random.Random(seed), Counter[str](), whole_answers()
+    draw = random.Random(seed)
+    ends = Counter[str]()
+    whole = whole_answers()
 
     def script(connection: Connection) -> None:
         connection.body(connection.head())

@@ -21,7 +21,8 @@ from tests.support.hosted import with_parts_of
 from tests.support.local import Process
 from tests.support.servers import KEY, Connection, Request, Server
 
-ROWS, PARTS = 60_000, 5
+ROWS = 60_000
+PARTS = 5
 IN_PARTS = with_parts_of(16 * ROWS // PARTS + 2000)
 PATIENCE = 1.0  # seconds that the client waits for a response
 FAULTS = [
@@ -48,7 +49,10 @@ class Proxy:
     """Forwards requests to a service. One of them meets a fault."""
 
     def __init__(self, service: Process, random_: random.Random) -> None:
-        self.service, self.random, self.fault, self.left = service, random_, "", 0
+        self.service = service
+        self.random = random_
+        self.fault = ""
+        self.left = 0
 
     def __call__(self, connection: Connection) -> None:
         """Serve a connection until the client closes it."""
@@ -132,13 +136,15 @@ def check_write(
 ) -> str:
     """Check a write with a fault: all rows once or none, and a true message."""
     name = "t" if if_exists != "fail" else f"c{number}"
-    before, said = read(root, name), ""
+    before = read(root, name)
+    said = ""
     rows = added(number) if again else iter(added(number).to_batches())
     try:
         client.create_table(name, rows, if_exists=if_exists, compression=None)
         outcome = "stored"
     except rt.errors.RemoteError as error:
-        outcome, said = type(error).__name__, str(error)
+        outcome = type(error).__name__
+        said = str(error)
     found = read(root, name)
     stored = (
         added(number)
@@ -189,7 +195,8 @@ def check_read(table: rt.RemoteTable, folder: str) -> str:
 
 def run(runs: int, seed: int) -> Counter[str]:
     """Draw an operation, a step and a fault, check the rows, and count the results."""
-    random_, counts = random.Random(seed), Counter[str]()
+    random_ = random.Random(seed)
+    counts = Counter[str]()
     with tempfile.TemporaryDirectory() as folder, Server() as server:
         root = Path(folder) / "tables"
         service = Process(root)
@@ -213,7 +220,8 @@ def run(runs: int, seed: int) -> Counter[str]:
                 else random_.choice([(whole, 3), (in_parts, 10), (in_parts, 10)])
             )
             in_parts.list_tables()  # its response has the version of the server
-            proxy.fault, proxy.left = random_.choice(FAULTS), random_.randint(1, most)
+            proxy.fault = random_.choice(FAULTS)
+            proxy.left = random_.randint(1, most)
             if kind == "read":
                 counts[check_read(client.table("t"), str(root / "t.lance"))] += 1
             else:

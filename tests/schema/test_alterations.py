@@ -19,7 +19,9 @@ from rt_frames import Alteration, AlterationPlan
 from rt_frames import plan_alterations as plan
 from rt_frames.errors import AlterationError, UnsupportedTypeError
 
-I32, I64, TEXT = pa.int32(), pa.int64(), pa.large_string()
+I32 = pa.int32()
+I64 = pa.int64()
+TEXT = pa.large_string()
 POINT = pa.struct([("x", I32), ("y", I32)])
 WIDE_POINT = pa.struct([("x", I64), ("y", I32)])
 LONG = {"data_type": {"type": "int64"}}
@@ -108,7 +110,8 @@ def test_lists_of_plain_items_are_cast_from_small_to_large():
 
 
 def test_nullability_is_compared_between_two_schemas_only():
-    before, after = pa.schema([pa.field("a", I32, nullable=False)]), columns(a=I32)
+    before = pa.schema([pa.field("a", I32, nullable=False)])
+    after = columns(a=I32)
     frame = pa.table({"a": pa.array([1], I32)})
     assert sent(before, frame) == sent(before, after, nullable={"a": False}) == []
     assert (
@@ -198,7 +201,8 @@ ONE_RENAME = [
 def test_a_rename_is_offered_for_one_column_of_one_type_on_each_side(
     before, after, offered
 ):
-    before, after = columns(**before), columns(**after)
+    before = columns(**before)
+    after = columns(**after)
     with pytest.raises(AlterationError) as refused:
         plan(before, after)
     said = re.search(
@@ -213,7 +217,8 @@ def test_a_rename_is_offered_for_one_column_of_one_type_on_each_side(
 
 
 def test_a_rename_is_offered_for_one_field_of_a_struct_which_cannot_be_added():
-    before, after = columns(s=POINT), columns(s=pa.struct([("x", I32), ("why", I32)]))
+    before = columns(s=POINT)
+    after = columns(s=pa.struct([("x", I32), ("why", I32)]))
     with pytest.raises(AlterationError, match=r"'s.y': 'why'") as refused:
         plan(before, after)
     assert "add_columns" not in str(refused.value)
@@ -233,7 +238,8 @@ NO_RENAME = [
 def test_other_columns_of_one_side_are_named_with_every_option_and_no_pairs(
     before, after
 ):
-    before, after = columns(**before), columns(**after)
+    before = columns(**before)
+    after = columns(**after)
     with pytest.raises(AlterationError) as refused:
         plan(before, after)
     said = str(refused.value)
@@ -296,7 +302,8 @@ def test_columns_to_drop_are_checked(drop_columns, options, error, message):
 
 
 def test_a_plan_that_one_request_does_not_take_is_split_casts_first_and_both_know_what_was_before():
-    before, after = columns(a=I32, b=I32, c=I32), columns(b=I32, a=I32, c=I64)
+    before = columns(a=I32, b=I32, c=I32)
+    after = columns(b=I32, a=I32, c=I64)
     whole = plan(before, after, rename={"a": "b", "b": "a"}, nullable={"c": False})
     casts, others = whole.requests()
     assert casts.to_json()["alterations"] == [{"path": "c", **LONG}]

@@ -103,7 +103,8 @@ def in_bounds(seconds: float, mib: int) -> Iterator[None]:
     """Check how long a block takes, and how far memory peaks above its start."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak
-    before, started = resident("VmRSS"), time.monotonic()
+    before = resident("VmRSS")
+    started = time.monotonic()
     yield
     assert time.monotonic() - started < seconds
     assert resident("VmHWM") - before < mib * MIB

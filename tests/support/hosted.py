@@ -132,7 +132,8 @@ class Hosted:
         if fault == "page":
             answer = b"<html>It works!</html>"
         if fault == "fail when done":
-            status, answer = 500, {"error": "made up"}
+            status = 500
+            answer = {"error": "made up"}
         headers = {"phalanx-version": self.version} if self.version else {}
         connection.answer(status, answer, {**headers, **self.headers})
         return True
@@ -158,10 +159,8 @@ class Hosted:
     @staticmethod
     def step(request: Request) -> str:
         """Return the name of the step that a request is."""
-        path, query = (
-            urlsplit(request.path).path.strip("/"),
-            parse_qs(urlsplit(request.path).query),
-        )
+        path = urlsplit(request.path).path.strip("/")
+        query = parse_qs(urlsplit(request.path).query)
         if path.endswith("table/list"):
             return "list"
         if path.endswith("version/list"):

@@ -52,7 +52,9 @@ class Connection:
     """A connection that a script controls."""
 
     def __init__(self, sock: socket.socket, server: Server) -> None:
-        self.sock, self._server, self._left = sock, server, b""
+        self.sock = sock
+        self._server = server
+        self._left = b""
 
     def _more(self, size: int = 65536) -> bytes:
         data = self.sock.recv(size)
@@ -94,7 +96,8 @@ class Connection:
         return line
 
     def _exactly(self, size: int) -> bytes:
-        parts, have = [self._left], len(self._left)
+        parts = [self._left]
+        have = len(self._left)
         while have < size:
             parts.append(self._more(2**20))
             have += len(parts[-1])
@@ -207,10 +210,8 @@ class Server:
         A response is ``(status, body, headers)``. Lists have ``listed``.
         """
         # also for connections that are already open
-        self._answers, self._count = (
-            answers,
-            itertools.count(),
-        )
+        self._answers = answers
+        self._count = itertools.count()
 
         def script(connection: Connection) -> None:
             while True:

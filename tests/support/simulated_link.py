@@ -77,7 +77,8 @@ class SimulatedLink:
 
     def begin(self) -> float:
         """Open a connection, and return the seconds that this took."""
-        self._now, self._held = self.round_trip, 0
+        self._now = self.round_trip
+        self._held = 0
         return self._now
 
     def _rate(self) -> float:
@@ -165,8 +166,10 @@ class SimulatedUpload:
 
     def run(self, policy: Policy) -> float:
         sent = self.link.begin()
-        self._free, self._came = [sent] * self.threads, sent
-        coming, ahead = collections.deque([self._make(sent, policy)]), 1
+        self._free = [sent] * self.threads
+        self._came = sent
+        coming = collections.deque([self._make(sent, policy)])
+        ahead = 1
         while (batch := coming.popleft()) is not None:
             start = max(sent, batch.ready)
             ahead = (
@@ -177,7 +180,8 @@ class SimulatedUpload:
             # one more waits to be sent
             while len(coming) < (ahead + 1 if self.threads > 1 else 1):
                 coming.append(self._make(start, policy))
-            waited, sent = start - sent, self.link.write(start, batch)
+            waited = start - sent
+            sent = self.link.write(start, batch)
             policy.record(
                 batch.codec, int(batch.before), int(batch.after), sent - start, waited
             )

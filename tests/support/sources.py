@@ -23,8 +23,11 @@ class Source:
         error: BaseException | None = None,
         make: Callable[[int], Any] = lambda number: BATCH,
     ) -> None:
-        self.made, self.closed = 0, False
-        self._count, self._error, self._make = count, error, make
+        self.made = 0
+        self.closed = False
+        self._count = count
+        self._error = error
+        self._make = make
 
     def run(self) -> Iterator[Any]:
         try:

@@ -20,7 +20,8 @@ import pyarrow as pa
 import rt_frames as rt
 
 README = Path(__file__).parents[2] / "README.md"
-START, END = "<!-- types -->", "<!-- /types -->"
+START = "<!-- types -->"
+END = "<!-- /types -->"
 
 # by library: how a program spells a type, and the type
 TYPES: dict[str, dict[str, object]] = {
@@ -143,7 +144,8 @@ def table() -> str:
 def main() -> None:
     """Write the block into the README."""
     text = README.read_text()
-    before, after = text.partition(START)[0], text.partition(END)[2]
+    before = text.partition(START)[0]
+    after = text.partition(END)[2]
     README.write_text(before + table() + after)
 
 
