@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 
 import lance
 import pyarrow as pa
@@ -123,13 +124,13 @@ def test_tables_of_others_keep_their_row_ids_and_casts(caller):
         assert len({*found["_rowid"].to_pylist()}) == 4
 
 
-def outsiders(caller, change):
-    """Let a process that locks nothing change the table until the block ends."""
+def outsiders(caller, change, pause):
+    """Let somebody who locks nothing change the table now and then."""
     stop = threading.Event()
     done = []
 
     def run():
-        while not stop.is_set():
+        while not stop.wait(pause):
             # of a conflict
             with contextlib.suppress(OSError):
                 change(lance.dataset(folder(caller)), len(done))
@@ -162,7 +163,11 @@ def append_one(table, number):
 def test_what_others_change_meanwhile_is_neither_lost_nor_undone(caller, change):
     many = pa.table({"day": [1] * 400, "n": range(100, 500)})
     caller.create("t", pa.concat_tables([BASE, many]))
-    stop, thread, done = outsiders(caller, change)
+    start = time.monotonic()
+    assert ask(caller).status_code == 200
+    # as long as a call takes here, so that some have room
+    pause = time.monotonic() - start
+    stop, thread, done = outsiders(caller, change, pause)
     try:
         answers = [ask(caller).status_code for _ in range(15)]
     finally:
