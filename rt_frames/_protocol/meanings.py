@@ -488,10 +488,8 @@ def _explain_refusal(request: Request, ending: Ending, response: Response) -> Fa
     text = f"could not {request.action}: {status}, {reason}"
     failure = _failure(request, meaning, text, facts)
     # an embedded service says itself that nothing was changed
-    is_complete = message and _is_embedded(response) and not meaning.settles
-    if is_complete and meaning.acted == "no":
-        failure = dataclasses.replace(failure, state="")
-    return failure
+    is_complete = meaning.acted == "no" and message and _is_embedded(response)
+    return dataclasses.replace(failure, state="") if is_complete else failure
 
 
 def _wait(seconds: float | None) -> str:
@@ -573,6 +571,4 @@ def _state(request: Request, meaning: Meaning) -> str:
         if meaning.error is errors.UploadInterrupted:
             return ""
         return "the outcome is unknown"
-    if meaning.settles:
-        return "nothing was stored"
     return _UNTOUCHED[kind]
