@@ -361,8 +361,16 @@ class RemoteTable:
     def columns(self) -> list[str]:
         """The names of the columns.
 
-        They are fetched as ``schema`` is. ValueError if the service cannot describe
-        tables.
+        They are fetched as ``schema`` is.
+
+        Raises
+        ------
+        ValueError
+            If the service cannot describe tables.
+        TableNotFoundError
+            If the table does not exist.
+        RemoteError
+            If the service refuses or cannot be reached.
 
         Examples
         --------
@@ -655,7 +663,7 @@ class RemoteTable:
         Parameters
         ----------
         n : int, default 5
-            The number of rows.
+            The maximum number of rows.
 
         Returns
         -------
@@ -825,8 +833,8 @@ class RemoteTable:
         Returns
         -------
         tuple of Version
-            The versions, shown as a table. Embedded services report all fields;
-            others may leave some out.
+            The versions, shown as a table. An embedded service reports operations and
+            rows; others may leave them out.
 
         Raises
         ------
@@ -914,7 +922,7 @@ class RemoteTable:
 
         Parameters
         ----------
-        purge : bool
+        purge : bool, default False
             Whether to rewrite all files that hold more than the table's rows, and to
             remove all older versions. They cannot be recovered.
 

@@ -86,8 +86,9 @@ def connect(
         chunk of the body, and to receive the whole response (of rows, each chunk).
         Defaults to ``(10, 60, 300)``.
     retries : int, default 2
-        Number of retries, for requests that cannot take effect twice. An embedded
-        service stores a write once, however often it is sent.
+        Number of retries, for requests that cannot take effect twice. On an embedded
+        service these are writes and changes, too: it stores each once, however often it
+        is sent, as its response headers say.
     headers : dict of str to str, optional
         Extra headers for every request. Their values are secrets, except those of
         ``x-lancedb-…`` headers.

@@ -122,7 +122,7 @@ class Adapter(HTTPAdapter):
 class UploadConnection(HTTPConnection):
     """An HTTP connection that sends an `Upload` and notices early responses."""
 
-    # http.client's debug output would show the key (Python 3.13)
+    # http.client's debug output would show the key (Python 3.11)
     debuglevel = 0
     _upload: Upload | None = None
     _reuse_until = 0.0
@@ -372,7 +372,7 @@ class _HTTPResponse(http.client.HTTPResponse):
 
     def begin(self) -> None:
         self._begin()
-        # http.client itself skips only 100 (Python 3.13)
+        # http.client itself skips only 100 (Python 3.11)
         while self.status < 200 and self.status != 101:
             self.headers = None  # type: ignore[assignment]  # as before the first head
             self._begin()
@@ -386,7 +386,7 @@ class _HTTPResponse(http.client.HTTPResponse):
     def _begin(self) -> None:
         super().begin()
         # http.client takes the end of the connection for the end of the head
-        # (Python 3.13)
+        # (Python 3.11)
         if self.reader.is_at_end:
             raise http.client.RemoteDisconnected(
                 "the connection closed within the head of the response"

@@ -33,13 +33,20 @@ _MAX_CHAIN = 1000
 MAX_BYTES = 2**20
 
 
-# outside quotes, engines read these in another way than the caller expects
+# outside quotes, engines read these in another way than the caller expects: → reason,
+# cure
 _MISREAD = {
-    ";": "the engine ignores everything after it; leave it out",
-    '"': "the engine reads \"…\" as text; write text in '…', and odd column names in `…`",
-    "--": "a comment may hide the end; leave it out",
-    "/*": "a comment may hide the end; leave it out",
-    "?": 'no value stands for it; pass an expression such as pl.col("n") == 1',
+    ";": ("the engine ignores everything after it", "leave it out"),
+    '"': (
+        'the engine reads "…" as text',
+        "write text in '…', and odd column names in `…`",
+    ),
+    "--": ("a comment may hide the end", "leave it out"),
+    "/*": ("a comment may hide the end", "leave it out"),
+    "?": (
+        "no value stands for it",
+        'pass an expression such as pl.col("n") == 1',
+    ),
 }
 
 
@@ -50,24 +57,25 @@ def check_where(where: str) -> str:
     """
     fault = find_fault(where)
     if fault:
-        raise ValueError(f"where: {show_value(where)} {fault}")
+        fact, cure = fault
+        raise ValueError(f"where: {show_value(where)} {fact}; nothing was sent; {cure}")
     return f"({where})"
 
 
-def find_fault(condition: str) -> str:
-    """Return what is wrong with SQL that engines would misread, or ""."""
+def find_fault(condition: str) -> tuple[str, str] | None:
+    """Return why engines would misread a condition in SQL, and the cure, or None."""
     bare = re.sub(_QUOTED, " ", condition)
-    for mark, reason in _MISREAD.items():
+    for mark, (reason, cure) in _MISREAD.items():
         if mark in bare:
-            return f"contains {mark!r}, but {reason}"
+            return f"contains {mark!r}, but {reason}", cure
     if re.match(r"\s*where\b", bare, re.IGNORECASE):
-        return "starts with WHERE; leave that word out"
+        return "starts with WHERE", "leave that word out"
     depth = 0
     for bracket in re.findall("[()]", bare):
         depth += 1 if bracket == "(" else -1
         if depth < 0:
-            return "closes a parenthesis that was not opened; leave it out"
-    return ""
+            return "closes a parenthesis that was not opened", "leave it out"
+    return None
 
 
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}

@@ -162,7 +162,7 @@ RESTORE = Operation(
 COMPACT = Operation(
     "compact",
     "compact {}",
-    "merge the files of a table",
+    "compact a table",
     effect="change",
     lancedb="/v1/table/{}/compact/",
 )

@@ -576,7 +576,7 @@ class Service:
         if "compact" not in self.can:
             raise ValueError(
                 f"cannot compact {name!r}: this server has no such request, and LanceDB's "
-                "servers merge files by themselves; nothing was changed; do not call it here"
+                "servers merge files by themselves; nothing was changed; leave the call out"
             )
         result = self.change(
             operations.COMPACT,

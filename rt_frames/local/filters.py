@@ -53,19 +53,23 @@ _FUNCTIONS = {
 _MAX_TEXT = 2000
 
 
-def check_filter(text: Any) -> str | None:
-    """Refuse a filter that would overflow Lance's stack; return it in parentheses."""
+def check_filter(text: Any, state: str = "; nothing was changed") -> str | None:
+    """Refuse a filter that Lance would misread, or that would take all memory.
+
+    Return it in parentheses. ``state`` ends the fact in the message of a refusal.
+    """
     if text is None:
         return None
     if not isinstance(text, str) or len(text.encode(errors="replace")) > MAX_BYTES:
         raise HTTPError(
             400,
-            f"the filter is not a string of at most {format_bytes(MAX_BYTES)}; send a condition such as "
-            "\"n > 1 AND s = 'x'\"",
+            f"the filter is not a string of at most {format_bytes(MAX_BYTES)}{state}; send a "
+            "condition such as \"n > 1 AND s = 'x'\"",
         )
     fault = find_fault(text)
     if fault:
-        raise HTTPError(400, f"the filter {text!r:.100} {fault}")
+        fact, cure = fault
+        raise HTTPError(400, f"the filter {text!r:.100} {fact}{state}; {cure}")
     bare = _QUOTED.sub(" ", text)
     is_clear = not _UNCLEAR.search(bare)
     nested, joined = _count_nested(bare)
@@ -74,22 +78,22 @@ def check_filter(text: Any) -> str | None:
     if nested > MAX_NESTED:
         raise HTTPError(
             400,
-            f"the filter nests more than {MAX_NESTED} words and operators; shorten it, "
-            "for example with column IN (1, 2, 3)",
+            f"the filter nests more than {MAX_NESTED} words and operators{state}; "
+            "shorten it, for example with column IN (1, 2, 3)",
         )
     if joined > MAX_JOINED:
         raise HTTPError(
             400,
-            f"the filter joins more than {MAX_JOINED:,} conditions by AND and OR in a chain; group "
-            "them in parentheses, or write column IN (1, 2, 3)",
+            f"the filter joins more than {MAX_JOINED:,} conditions by AND and OR in a "
+            f"chain{state}; group them in parentheses, or write column IN (1, 2, 3)",
         )
-    _check_calls(text, is_clear=is_clear)
+    _check_calls(text, state, is_clear=is_clear)
     # without parentheses, Lance ignores anything after a complete condition
     # (pylance 14)
     return f"({text})"
 
 
-def _check_calls(text: str, *, is_clear: bool) -> None:
+def _check_calls(text: str, state: str, *, is_clear: bool) -> None:
     """Refuse functions that may make large values of small ones."""
     searched = text if is_clear else text.replace("'", " ")
     called = set()
@@ -103,7 +107,7 @@ def _check_calls(text: str, *, is_clear: bool) -> None:
         raise HTTPError(
             400,
             f"the filter {text!r:.100} calls {shown}, which the embedded service does not "
-            "allow, as others of its kind may take all memory; compute such values before",
+            f"allow, as it may take all memory{state}; compare columns with values",
         )
     if called <= _CONSTANT:
         return
@@ -111,8 +115,8 @@ def _check_calls(text: str, *, is_clear: bool) -> None:
     if size > _MAX_TEXT:
         raise HTTPError(
             400,
-            f"the filter calls functions beside {size:,} characters of text, more than "
-            f"{_MAX_TEXT:,}; compare columns with values, or shorten it",
+            f"the filter calls functions and has {size:,} characters of text, more than "
+            f"{_MAX_TEXT:,}{state}; compare columns with values, or shorten it",
         )
 
 

@@ -62,7 +62,7 @@ def parse_request(body: dict[str, Any]) -> dict[str, Any]:
 
 def count_rows(table: Any, request: dict[str, Any]) -> int:
     """Count the rows that match the filter."""
-    condition = check_filter(request.get("predicate"))
+    condition = check_filter(request.get("predicate"), state="")
     with engine.as_http_errors(invalid="filter", state=""):
         return int(table.count_rows(condition))
 
@@ -78,7 +78,7 @@ def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
     with engine.as_http_errors(invalid=invalid, state=""):
         reader = table.scanner(
             columns=request.get("columns"),
-            filter=check_filter(request.get("filter")),
+            filter=check_filter(request.get("filter"), state=""),
             limit=request.get("k"),
             offset=request.get("offset"),
             with_row_id=bool(request.get("with_row_id")),

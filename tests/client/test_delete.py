@@ -119,8 +119,11 @@ UNUSABLE = {
     "double quotes": ('s = "a"', "reads"),
     "a comment": ("id = 1 -- x", "comment"),
     "a comment inside": ("id = 1 /* x", "comment"),
-    "a placeholder": ("id = ?", "no value stands for it; pass an expression"),
-    "a keyword": (" Where id = 1", "WHERE; leave that word out"),
+    "a placeholder": (
+        "id = ?",
+        "no value stands for it; nothing was sent; pass an expression",
+    ),
+    "a keyword": (" Where id = 1", "WHERE; nothing was sent; leave that word out"),
 }
 
 
