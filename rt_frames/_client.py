@@ -917,8 +917,8 @@ class RemoteTable:
 
         Deleted rows, dropped columns and values before a cast are on the disk until
         their versions expire and their files are rewritten. ``purge=True`` removes
-        them now, with every version but the newest. Rows that are replaced in parts
-        meanwhile are refused, and readers of older versions get an error.
+        them now, with every version but the newest. Writes that began before are
+        refused and store nothing, and readers of older versions get an error.
 
         Parameters
         ----------
@@ -1155,7 +1155,7 @@ def _check_zone(moment: datetime.date) -> datetime.datetime:
         return moment
     raise ValueError(
         f"version: {show_value(moment)} has no time zone; pass a datetime that has one, "
-        "such as .astimezone() returns"
+        "such as datetime(2024, 1, 31, tzinfo=UTC)"
     )
 
 

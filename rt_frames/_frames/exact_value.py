@@ -104,6 +104,9 @@ def _integer(given: Value, arrow: pa.DataType) -> int:
     value = _number(given)
     if not math.isfinite(value) or value != int(value):
         raise _Inexact("pass a whole number")
+    # Polars compares as floats, to which several whole numbers are equal
+    if isinstance(value, float) and abs(value) >= 2**53:
+        raise _Inexact("pass it as an int")
     bits = arrow.bit_width
     lowest = -(2 ** (bits - 1)) if types.is_signed_integer(arrow) else 0
     if not lowest <= value < lowest + 2**bits:

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import operator
 import re
+import uuid
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -106,9 +107,10 @@ def _from_tuple(name: str, op: str, value: Any) -> pl.Expr:
             raise ValueError(
                 f"{at}: {op!r} needs a list of values, got {show_value(value)}"
             )
-        values = list(value)
-        for one in values:
+        values = []
+        for one in value:
             _check_cut(at, one)
+            values.append(_plain(one))
         found = column.is_in(values)
         return ~found if op == "not in" else found
     compare = _COMPARISONS.get("==" if op == "=" else op)
@@ -117,8 +119,13 @@ def _from_tuple(name: str, op: str, value: Any) -> pl.Expr:
     _check_cut(at, value)
     if isinstance(value, list | tuple | dict | set | pl.Expr):
         raise ValueError(f"{at}: {op!r} needs one value, got {show_value(value)}")
-    made: pl.Expr = compare(column, pl.lit(value))
+    made: pl.Expr = compare(column, pl.lit(_plain(value)))
     return made
+
+
+def _plain(value: Any) -> Any:
+    """Return the bytes of a UUID, of which Polars 2.1 has no literal."""
+    return value.bytes if isinstance(value, uuid.UUID) else value
 
 
 def _check_cut(at: str, value: Any) -> None:

@@ -50,8 +50,8 @@ class CannotTell(HTTPError):
     def __init__(self) -> None:
         super().__init__(
             409,
-            "the table's versions since this call began are not all there, so whether it was "
-            "carried out before cannot be told; nothing was stored now; check the table",
+            "versions since this call began are gone, as after a purge or a drop, so whether "
+            "it was carried out before cannot be told; nothing was stored now; check the table",
         )
 
 

@@ -12,13 +12,18 @@ from __future__ import annotations
 
 import itertools
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import lance
+import pyarrow as pa
+import pyarrow.compute as pc
 from lance import LanceOperation
 from lance.optimize import Compaction
+from pyarrow import types
 
+from rt_frames._schema.data_type import iter_fields
 from rt_frames.local import calls, commits, engine
 from rt_frames.local.http_error import HTTPError
 
@@ -72,7 +77,7 @@ def compact(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, i
     table: Any = lance.dataset(str(folder))
     obstacle = _find_obstacle(table)
     if purge:
-        obstacle = obstacle or _find_kept(folder, table)
+        obstacle = obstacle or _find_kept(folder, table) or _find_unused(folder, table)
     if obstacle:
         raise HTTPError(400, f"{obstacle}; nothing was changed")
     fragments = _list_small(table)
@@ -110,6 +115,39 @@ def _find_kept(folder: Path, table: Any) -> str:
     if engine.has_link(folder):
         return "a link in the table's folder leads to files that are not removed"
     return ""
+
+
+def _find_unused(folder: Path, table: Any) -> str:
+    """Return which dictionary holds a value that no row has, or "".
+
+    Lance 14 copies dictionaries as they are.
+    """
+    for path, field, _ in iter_fields(table.schema):
+        if not types.is_dictionary(field.type):
+            continue
+        if "." in path or any(map(_has_unused, _columns(table, path))):
+            return (
+                f"column {path!r} has, or may have, categories that no row has, and a purge would "
+                f'leave them; first call rt.table("{folder.stem}").to_polars()'
+                f'.remote.to_table("{folder.stem}", if_exists="replace")'
+            )
+    return ""
+
+
+def _columns(table: Any, name: str) -> Iterator[pa.ChunkedArray]:
+    """Yield a column's rows, by fragment."""
+    for fragment in table.get_fragments():
+        yield fragment.to_table(columns=[name])[name]
+
+
+def _has_unused(column: pa.ChunkedArray) -> bool:
+    stored = set()
+    used = set()
+    for chunk in column.chunks:
+        stored |= {*chunk.dictionary.to_pylist()}
+        codes = pc.unique(chunk.indices.drop_null())
+        used |= {*chunk.dictionary.take(codes).to_pylist()}
+    return stored != used
 
 
 def _list_small(table: Any) -> list[Any]:

@@ -12,6 +12,7 @@ import operator
 import random
 import re
 import struct
+import uuid
 from decimal import Decimal
 
 import lance
@@ -402,6 +403,21 @@ TUPLES = [
     ([("n", "not in", ())], [1, 2]),
     ([("at", ">", dt.datetime(2000, 1, 1))], [2]),
 ]
+
+
+def test_a_tuple_may_have_a_uuid(place, name):
+    ids = [uuid.UUID(int=1), uuid.UUID(int=2)]
+    column = pa.array([one.bytes for one in ids], pa.uuid())
+    table = place.create(name, pa.table({"n": [1, 2], "u": column}))
+    assert table.count([("u", "==", ids[0])]) == 1
+    assert table.count([("u", "in", ids)]) == 2
+
+
+def test_a_float_that_equals_several_whole_numbers_is_refused(place, name):
+    table = place.create(name, pa.table({"n": [2**53, 2**53 + 1]}))
+    assert table.count(n == 2**53) == 1
+    with pytest.raises(ValueError, match="pass it as an int"):
+        table.delete(n == 2.0**53)
 
 
 @pytest.mark.parametrize(("filters", "found"), TUPLES)

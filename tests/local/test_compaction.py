@@ -267,6 +267,21 @@ def test_a_purge_leaves_files_from_before_the_first_outdated_one(tmp_path, clien
     assert ids.is_sorted()
 
 
+def test_a_purge_that_would_leave_categories_of_deleted_rows_is_refused(
+    tmp_path, client
+):
+    names = pl.Series(["deleted-name", "kept", "kept"], dtype=pl.Categorical)
+    client.create_table("t", pl.DataFrame({"id": [1, 2, 3], "name": names}))
+    table = client.table("t")
+    assert table.compact(purge=True).count() == 3
+    table.delete(pl.col("id") == 1)
+    with pytest.raises(rt.errors.BadRequest, match=r"'name'.*nothing was changed"):
+        table.compact(purge=True)
+    client.create_table("t", table.to_polars(), if_exists="replace")
+    assert table.compact(purge=True).count() == 2
+    assert files_with(tmp_path, b"deleted-name") == []
+
+
 def with_tag(root):
     lance.dataset(str(root / "t.lance")).tags.create("kept", 1)
 
