@@ -83,16 +83,18 @@ def _print(folder: str, found: list[Measures]) -> None:
     print(
         f"  {sum(one.tuples for one in found):7} assignments of unrelated values to several names"
     )
+    in_100 = 100 * comprehensions / statements
     print(
-        f"  {100 * comprehensions / statements:7.1f} comprehensions and conditional expressions in 100 statements"
+        f"  {in_100:7.1f} comprehensions and conditional expressions in 100 statements"
     )
     print(
         f"  {10_000 * len(large) / tokens:7.1f} functions over {LARGE} tokens in 10,000 tokens"
     )
     print("  the largest functions, and those with most tokens per statement:")
     for function in [*functions[:-11:-1], *sorted(functions, key=_density)[:-11:-1]]:
+        density = _density(function)
         print(
-            f"  {function.tokens:7} tokens, {_density(function):4.1f} per statement: {function.name}"
+            f"  {function.tokens:7} tokens, {density:4.1f} per statement: {function.name}"
         )
 
 

@@ -92,4 +92,5 @@ if __name__ == "__main__":
         if len(sys.argv) == 1 or chosen.stem in sys.argv[1:]:
             start = time.monotonic()
             store(chosen)
-            print(f"{chosen.name}: {time.monotonic() - start:.0f} s")  # noqa: T201  # a program that prints
+            seconds = time.monotonic() - start
+            print(f"{chosen.name}: {seconds:.0f} s")  # noqa: T201

@@ -245,13 +245,8 @@ def test_the_readmes_way_to_look_at_what_was_stored_works_as_written(tmp_path, c
             exec(blocks("python served").replace("8765", port), {})
         finally:
             served.terminate()
-    assert capsys.readouterr().out.split() == [
-        "region",
-        "units",
-        "0",
-        "west",
-        "5",
-    ]
+    found = capsys.readouterr().out.split()
+    assert found == ["region", "units", "0", "west", "5"]
 
 
 def test_the_readme_names_every_public_name():

@@ -28,7 +28,8 @@ HELPERS = {
     "_extras",
 }
 ROOMS = {"_schema", "_protocol", "_http", "_frames"}
-LAW = {  # a room, or a file of one → what it may import of the others; what is not named here is a helper
+# a room, or a file of one → what it may import of the others; the rest are helpers
+LAW = {
     "_schema": HELPERS,
     "_schema.pandas_dtype": {"_frames.objects", *HELPERS},  # categories are values
     "_frames": {"_schema", *HELPERS},

@@ -204,6 +204,5 @@ def show(
     """Print the speed of each way, and its time relative to that of rt_frames."""
     for name, seconds in medians.items():
         ratio = seconds / medians[ours]
-        print(
-            f"{title:<24}{name:<26}{seconds * 1000:>10.1f} ms{nbytes / seconds / 1e9:>8.2f} GB/s{ratio:>8.2f}x"
-        )
+        taken = f"{seconds * 1000:>10.1f} ms{nbytes / seconds / 1e9:>8.2f} GB/s"
+        print(f"{title:<24}{name:<26}{taken}{ratio:>8.2f}x")

@@ -84,8 +84,8 @@ def _converse(sock: socket.socket, context: ssl.SSLContext | None) -> None:
             body = json.dumps(
                 {"tables": []} if reader.request() == b"GET" else {"version": 1}
             ).encode()
-            head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-            sock.sendall(head.encode() + body)
+            head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+            sock.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
 
 def serve_http(certificate: str = "") -> None:
@@ -132,4 +132,7 @@ def sink(
 
 
 if __name__ == "__main__":
-    serve_flight() if sys.argv[1] == "flight" else serve_http(*sys.argv[2:])
+    if sys.argv[1] == "flight":
+        serve_flight()
+    else:
+        serve_http(*sys.argv[2:])

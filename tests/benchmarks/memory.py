@@ -80,9 +80,9 @@ def dask(port: str, size: str) -> None:
                 progress=False,
             )
     peak = resident("VmHWM") - before
-    print(
-        f"{'Dask, 40 partitions':<22}{size:>4} GB{peak / 1e6:>10.0f} MB, {peak / (rows * 64):.1f} partitions"
-    )
+    partitions = peak / (rows * 64)
+    taken = f"{peak / 1e6:>10.0f} MB, {partitions:.1f} partitions"
+    print(f"{'Dask, 40 partitions':<22}{size:>4} GB{taken}")
 
 
 def one(port: str, kind: str, size: str) -> None:

@@ -67,10 +67,8 @@ def main() -> None:
                 for way, times in took.items():
                     times.append(seconds(url, way, table, asked.compression))
         one, parts = (statistics.median(times) for times in took.values())
-        print(
-            f"{name:<18} one request {one:6.2f} s, in parts {parts:6.2f} s, ratio {one / parts:.2f}",
-            flush=True,
-        )
+        taken = f"one request {one:6.2f} s, in parts {parts:6.2f} s"
+        print(f"{name:<18} {taken}, ratio {one / parts:.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -113,9 +113,8 @@ def test_rows_are_drawn_in_words_and_none_of_an_empty_table(run, url):
         r"['x\x1b']",
         "null",
     ]
-    assert run("show", "empty", "--rows", "3", *url).stdout.splitlines()[
-        -1
-    ].split() == ["s", "large_string", "yes"]
+    found = run("show", "empty", "--rows", "3", *url).stdout.splitlines()[-1].split()
+    assert found == ["s", "large_string", "yes"]
 
 
 def test_the_example_of_each_help_runs(run, tmp_path, monkeypatch):

@@ -38,19 +38,21 @@ def run(
 
 
 KNOWN_WITHOUT_PANDAS = [
-    "pl.Int64, pl.String(), pl.List(pl.Categorical), pl.Struct({'x': pl.Enum(['a'])}), pl.Datetime('us', 'UTC')",
+    "pl.Int64, pl.String(), pl.List(pl.Categorical), pl.Struct({'x': pl.Enum(['a'])})",
+    "pl.Datetime('us', 'UTC')",
     "pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.list_(pa.uuid())",
-    "int, str, bytes, float, bool, type(None), {'type': 'int64'}, {'type': 'dict:string:int8:false'}",
-    "'int64', 'str', 'timestamp[us, tz=UTC]', 'decimal128(10, 2)', 'large_string', 'fixed_size_binary[3]'",
+    "int, str, bytes, float, bool, type(None)",
+    "{'type': 'int64'}, {'type': 'dict:string:int8:false'}",
+    "'int64', 'str', 'timestamp[us, tz=UTC]', 'decimal128(10, 2)', 'large_string'",
+    "'fixed_size_binary[3]'",
 ]
 
 
-def test_who_imports_polars_first_has_the_accessor_and_never_loads_pandas_and_nothing_at_all_until_it_is_used(
-    server,
-):
+def test_who_imports_polars_first_has_the_accessor_and_never_loads_pandas(server):
     code = (
         "import sys, polars as pl, rt_frames as rt\n"
-        "df = pl.DataFrame({'a': [1, 2], 's': ['x', None], 'c': pl.Series(['u', 'v'], dtype=pl.Categorical)})\n"
+        "c = pl.Series(['u', 'v'], dtype=pl.Categorical)\n"
+        "df = pl.DataFrame({'a': [1, 2], 's': ['x', None], 'c': c})\n"
         "assert 'remote' in dir(df) and 'remote' in pl.DataFrame._accessors\n"
         "assert not {'pyarrow', 'requests'} & set(sys.modules)\n"
         f"rt.connect({server.url!r})\n"
@@ -62,7 +64,9 @@ def test_who_imports_polars_first_has_the_accessor_and_never_loads_pandas_and_no
         "import pyarrow as pa\n"
         f"for dtype in ({', '.join(KNOWN_WITHOUT_PANDAS)}):\n    rt.data_type(dtype)\n"
         "for dtype in (pl.Object, pa.month_day_nano_interval(), list, None, 5, 'category'):\n"
-        "    try: rt.data_type(dtype)\n    except rt.errors.UnsupportedTypeError: pass\n    else: assert False, dtype\n"
+        "    try: rt.data_type(dtype)\n"
+        "    except rt.errors.UnsupportedTypeError: pass\n"
+        "    else: assert False, dtype\n"
         "assert 'pandas' not in sys.modules\n"
         "import pandas; pandas.DataFrame({'a': [1]}).remote.to_table('w')\n"
     )
@@ -77,7 +81,9 @@ def test_who_imports_pandas_first_has_the_accessor_and_never_loads_polars(server
         f"rt.connect({server.url!r})\n"
         "df = pd.DataFrame({'a': [1, 2], 's': ['x', None]}); df.remote.to_table('t')\n"
         "assert 'remote' in dir(df) and 'remote' in pd.DataFrame._accessors\n"
-        "for dtype in (pd.StringDtype(), pd.CategoricalDtype(['a']), 'Int64', 'datetime64[ns, UTC]', int):\n"
+        "for dtype in (pd.StringDtype(), pd.CategoricalDtype(['a']), int):\n"
+        "    rt.data_type(dtype)\n"
+        "for dtype in ('Int64', 'datetime64[ns, UTC]'):\n"
         "    rt.data_type(dtype)\n"
         "assert 'polars' not in sys.modules\n"
         "import polars; print(polars.DataFrame({'a': [1]}).remote.schema)\n"
@@ -91,22 +97,23 @@ def test_reloading_and_importing_anew_beside_another_hook_registers_once_and_war
         "class Other:  # it asks all others, as this package's hook does\n"
         "    def find_spec(self, name, path, target=None):\n"
         "        others = (f for f in sys.meta_path if f is not self)\n"
-        "        return next(filter(None, (f.find_spec(name, path, target) for f in others)), None)\n"
+        "        found = (f.find_spec(name, path, target) for f in others)\n"
+        "        return next(filter(None, found), None)\n"
         "import rt_frames; (hook,) = {*sys.meta_path} - before; importlib.reload(rt_frames)\n"
         "sys.meta_path.insert(0, Other())\n"
         "for name in [n for n in sys.modules if n.startswith('rt_frames')]: del sys.modules[name]\n"
         "import rt_frames\n"
-        "assert importlib.util.find_spec('polars').loader.get_filename('polars').endswith('__init__.py')\n"
-        "import pandas, polars; importlib.reload(pandas); importlib.reload(polars); importlib.reload(rt_frames)\n"
+        "loader = importlib.util.find_spec('polars').loader\n"
+        "assert loader.get_filename('polars').endswith('__init__.py')\n"
+        "import pandas, polars\n"
+        "for module in (pandas, polars, rt_frames): importlib.reload(module)\n"
         "class Ours(pandas.DataFrame): pass\n"
         "print([type(of).__name__ for of in sys.meta_path].count(type(hook).__name__),\n"
         "      type(pandas.__spec__.loader).__name__, type(pandas.__loader__).__name__,\n"
         "      *(f({'a': [1]}).remote.schema for f in (Ours, polars.DataFrame)))"
     )
-    assert (
-        run(code, "-Werror").stdout
-        == "1 SourceFileLoader SourceFileLoader a: int64 a: int64\n"
-    )
+    found = run(code, "-Werror").stdout
+    assert found == "1 SourceFileLoader SourceFileLoader a: int64 a: int64\n"
 
 
 POLARS_WITH_A_REMOTE = """
@@ -131,7 +138,11 @@ class DataFrame(metaclass=Sealed):
 def test_a_remote_that_is_there_already_is_left_with_one_warning(tmp_path, order):
     (tmp_path / "polars.py").write_text(POLARS_WITH_A_REMOTE)
     (tmp_path / "pandas.py").write_text(PANDAS_THAT_REFUSES)
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport {order}\nprint(polars.DataFrame().remote)"
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        f"import {order}\n"
+        "print(polars.DataFrame().remote)"
+    )
     done = run(code)
     assert done.stdout == "of Polars\n"
     told = re.findall(
@@ -154,9 +165,8 @@ def test_a_frame_is_freed_at_once_after_it_was_sent(client, library, name):
     gc.disable()
     try:
         frame.remote.to_table(name)
-        assert frame.remote.plan_alterations(frame.head(1)).to_json() == {
-            "alterations": []
-        }
+        found = frame.remote.plan_alterations(frame.head(1)).to_json()
+        assert found == {"alterations": []}
         with pytest.raises(rt.errors.TableExistsError):
             frame.remote.to_table(name)
         del frame
@@ -197,9 +207,8 @@ def test_a_method_shows_and_takes_the_options_of_the_function_behind_it(
         for name, option in given.items()
         if option.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    assert {
-        name: option for name, option in shown.items() if name not in own
-    } == options
+    found = {name: option for name, option in shown.items() if name not in own}
+    assert found == options
     assert [*shown][: len(own)] == own
     assert {shown[name].kind for name in own} == {
         inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -211,10 +220,8 @@ def test_a_method_shows_and_takes_the_options_of_the_function_behind_it(
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
 def test_a_column_of_the_accessors_name_is_told_how_to_reach(library):
     survey = library.DataFrame({"remote": [1, 2]})
-    with pytest.raises(
-        AttributeError,
-        match=r"no 'mean'; for a column named \"remote\" write df\[\"remote\"\]",
-    ):
+    words = r"no 'mean'; for a column named \"remote\" write df\[\"remote\"\]"
+    with pytest.raises(AttributeError, match=words):
         survey.remote.mean()
     assert survey["remote"].mean() == 1.5
     assert not hasattr(survey.remote, "_repr_html_")

@@ -24,7 +24,7 @@ from tests.local.test_service import COLUMNS
 from tests.support.compare import lance
 from tests.support.examples import uploading
 from tests.support.faults import connected
-from tests.support.hosted import Hosted, Table, serving
+from tests.support.hosted import Hosted, Table
 
 TABLE = pa.table(
     {
@@ -427,9 +427,8 @@ def test_later_items_without_a_value_fit_and_a_value_of_another_kind_is_refused_
     wrong = NAN.astype({"day": object})
     wrong.loc[2, "day"] = "a day"
     for data in (iter([KINDS, wrong]), iter([NAN, wrong]), wrong):
-        with pytest.raises(
-            rt.errors.UnsupportedTypeError, match=r"'day' is large_string.* date32"
-        ):
+        words = r"'day' is large_string.* date32"
+        with pytest.raises(rt.errors.UnsupportedTypeError, match=words):
             append(table, data)
     assert rows(table).num_rows == 9
 
@@ -454,9 +453,8 @@ def test_a_first_partition_whose_categories_have_no_value_needs_a_type(folder, n
     dask = pytest.importorskip("dask.dataframe")
     frames = [NO_CATEGORY, pd.DataFrame({"c": pd.Categorical(["a"])})]
     data = dask.from_map(lambda number: frames[number], [0, 1], meta=NO_CATEGORY)
-    with pytest.raises(
-        rt.errors.UnsupportedTypeError, match="has no values, so its type is unknown"
-    ):
+    words = "has no values, so its type is unknown"
+    with pytest.raises(rt.errors.UnsupportedTypeError, match=words):
         folder.create_table(name, data)
     table = folder.create_table(name, data, dtypes={"c": "large_string"})
     assert rows(table)["c"].to_pylist() == [None, None, "a"]
@@ -502,9 +500,8 @@ def test_text_is_refused_for_other_columns_and_cast_by_dtypes(folder, name):
             append(table, pa.table({label: [text]}))
         append(table, pl.DataFrame({label: [text]}), dtypes={label: arrow})
     added = rows(table)[1:].to_pylist()
-    assert [row[label] for label, row in zip(AS_TEXT, added, strict=True)] == [
-        value for *_, value in AS_TEXT.values()
-    ]
+    found = [row[label] for label, row in zip(AS_TEXT, added, strict=True)]
+    assert found == [value for *_, value in AS_TEXT.values()]
 
 
 @pytest.mark.parametrize(
@@ -532,10 +529,8 @@ def test_no_dtype_is_offered_where_there_is_no_such_cast(folder, name, value):
     )
     for label in table.schema.names:
         if (label, type(value)) != ("s", dt.date):
-            with pytest.raises(
-                rt.errors.UnsupportedTypeError,
-                match=rf"'{label}' is .* give it that type first",
-            ):
+            words = rf"'{label}' is .* give it that type first"
+            with pytest.raises(rt.errors.UnsupportedTypeError, match=words):
                 append(table, pa.table({label: [value]}))
 
 
@@ -572,9 +567,8 @@ def test_text_that_is_no_json_is_not_to_be_sent_as_text(folder, name, arrow):
 
 def test_the_caller_rounds_by_writing_the_type_which_must_be_that_of_the_table(table):
     append(table, pl.DataFrame({"x": [0.1]}), dtypes={"x": "float32"})
-    with pytest.raises(
-        rt.errors.UnsupportedTypeError, match="'n' is int16, but int32 in the table"
-    ):
+    words = "'n' is int16, but int32 in the table"
+    with pytest.raises(rt.errors.UnsupportedTypeError, match=words):
         append(table, pl.DataFrame({"n": [1]}), dtypes={"n": "int16"})
     assert rows(table)["x"][1].as_py() == pytest.approx(0.1)
 
@@ -591,9 +585,8 @@ def test_where_there_is_no_table_one_is_made(folder):
 def test_a_column_that_was_cast_or_renamed_is_no_column_of_nulls(table):
     table.cast({"n": "int64"}).rename({"s": "text"})
     append(table, pl.DataFrame({"n": [2**40], "text": ["z"]}))
-    assert rows(table).select(["n", "text"]).to_pylist()[1:] == [
-        {"n": 2**40, "text": "z"}
-    ]
+    found = rows(table).select(["n", "text"]).to_pylist()[1:]
+    assert found == [{"n": 2**40, "text": "z"}]
 
 
 # Somebody else in the middle of it
@@ -687,10 +680,7 @@ def test_500_drawn_meetings_lose_no_rows(folder):
 
 def appending(hosted: Hosted) -> rt.RemoteTable:
     """Append two rows to a table of one, at a service that takes no parts."""
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=3) as client,
-    ):
+    with hosted.connect(retries=3) as client:
         table = client.create_table("t", one(1))
         return append(table, pl.DataFrame({"n": [2, 3]}))
 
@@ -742,7 +732,7 @@ def contested():
 
 
 def test_who_loses_the_race_to_make_the_table_appends(contested):
-    with serving(contested) as server, connected(server, dialect="lancedb") as client:
+    with contested.connect() as client:
         made = client.create_table("t", one(2), if_exists="append")
     assert (made.created, made.version) == (False, 2)
     assert contested.steps == ["describe", "create", "describe", "insert"]
@@ -755,8 +745,7 @@ def test_who_loses_it_with_what_is_read_once_is_offered_nothing_but_to_send_it_a
     contested, data
 ):
     with (
-        serving(contested) as server,
-        connected(server, dialect="lancedb") as client,
+        contested.connect() as client,
         pytest.raises(
             rt.errors.TableExistsError, match="is exhausted: create a new one"
         ) as raised,

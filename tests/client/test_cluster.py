@@ -21,8 +21,7 @@ import pytest
 
 import rt_frames as rt
 from tests.support.compare import stored
-from tests.support.faults import connected
-from tests.support.hosted import SMALL_PARTS, Hosted, serving
+from tests.support.hosted import SMALL_PARTS, Hosted
 from tests.support.servers import KEY
 
 dd = pytest.importorskip("dask.dataframe")
@@ -66,10 +65,7 @@ def hosted():
 
 @pytest.fixture
 def scripted(hosted, workers):
-    with (
-        serving(hosted) as server,
-        connected(server, dialect=SMALL_PARTS, retries=1, timeout=10) as client,
-    ):
+    with hosted.connect(dialect=SMALL_PARTS, retries=1, timeout=10) as client:
         yield client
 
 
@@ -85,8 +81,7 @@ def in_process(hosted, monkeypatch):
     }
     with (
         distributed.Client(**options) as workers,
-        serving(hosted) as server,
-        connected(server, dialect=SMALL_PARTS, retries=1, timeout=10) as client,
+        hosted.connect(dialect=SMALL_PARTS, retries=1, timeout=10) as client,
     ):
         yield workers, client
 
@@ -108,10 +103,8 @@ def test_workers_send_their_partitions_in_order_and_one_commit(remote, service, 
 
     assert remote.create_table(name, frame(1, 3), if_exists="skip").created is False
     remote.create_table(name, frame(10, 12), if_exists="append")
-    assert stored(service, name)["n"].to_pylist() == [
-        *ROWS["n"],
-        *range(50_000, 55_000),
-    ]
+    found = stored(service, name)["n"].to_pylist()
+    assert found == [*ROWS["n"], *range(50_000, 55_000)]
     remote.create_table(name, frame(3, 6), if_exists="replace", dtypes={"n": "int32"})
     assert stored(service, name)["n"].to_pylist() == [*range(20_000, 25_000)]
     assert stored(service, name)["n"].type == "int32"
@@ -134,18 +127,14 @@ def test_partitions_are_fitted_to_the_table_that_is_there(remote, service, name)
     remote.create_table(name, frame(1, 6), if_exists="append")
     found = stored(service, name)
     assert found.schema.field("n").type == "int32"
-    assert found["n"].to_pylist() == [
-        -1,
-        *range(10_000, 15_000),
-        *range(20_000, 25_000),
-    ]
+    got = found["n"].to_pylist()
+    assert got == [-1, *range(10_000, 15_000), *range(20_000, 25_000)]
     assert found["more"].null_count == 10_000
     far = frame(
         2, 5, lambda number: partition(number).assign(n=2**40 if number == 4 else 1)
     )
-    with pytest.raises(
-        rt.errors.UnsupportedTypeError, match="column 'n', partition 2, row 0"
-    ):
+    words = "column 'n', partition 2, row 0"
+    with pytest.raises(rt.errors.UnsupportedTypeError, match=words):
         remote.create_table(name, far, if_exists="append")
     assert stored(service, name).equals(found)
 
@@ -191,9 +180,8 @@ def test_a_partition_that_raises_or_does_not_fit_leaves_nothing(
     with pytest.raises(error, match=told):
         scripted.create_table("t", frame(make=make), if_exists=if_exists)
     assert hosted.uploads == {}
-    assert [len(table.versions) for table in hosted.tables.values()] == [1] * (
-        if_exists != "fail"
-    )
+    found = [len(table.versions) for table in hosted.tables.values()]
+    assert found == [1] * (if_exists != "fail")
 
 
 def set_key(key: str) -> None:
@@ -277,28 +265,23 @@ def test_headers_go_to_the_workers_unless_they_may_be_secrets_and_the_rows_come_
     hosted, workers, headers, partitions
 ):
     options = {"dialect": SMALL_PARTS, "retries": 1, "timeout": 10, "headers": headers}
-    with serving(hosted) as server, connected(server, **options) as client:
+    with hosted.connect(**options) as client:
         assert client.create_table("t", frame()).rows == len(ROWS)
     assert {int(one[:8], 16) for one in hosted.part_ids} == {*partitions}
     assert hosted.tables["t"].rows["n"].to_pylist() == ROWS["n"].tolist()
-    for name, value in headers.items():
-        assert {request.headers.get(name.lower()) for request in server.requests} == {
-            value
-        }
+    for request in hosted.server.requests:
+        assert {**headers} == {n: request.headers.get(n.lower()) for n in headers}
 
 
 def test_a_part_that_fails_begins_the_write_anew_and_a_refused_one_ends_it(
     scripted, hosted
 ):
-    left = ["part"]
-    hosted.fault = lambda _, step: (
-        "503" if step in left and (left.remove(step) or True) else ""
-    )
+    hosted.meet("part", "503", 1)
     scripted.create_table("t", frame())
     assert hosted.tables["t"].rows["n"].to_pylist() == ROWS["n"].tolist()
     assert hosted.steps.count("create_parts") == 2
 
-    hosted.fault = lambda _, step: "422" if step == "part" else ""
+    hosted.meet("part", "422")
     with pytest.raises(rt.errors.BadRequest, match="nothing was stored") as caught:
         scripted.create_table("u", frame())
     assert caught.value.attempts == 1
@@ -318,7 +301,7 @@ def kept(dask_scheduler):
 def test_a_write_leaves_nothing_on_the_scheduler_whatever_became_of_it(
     scripted, hosted, workers, make, fault
 ):
-    hosted.fault = lambda _, step: "422" if step == fault else ""
+    hosted.meet(fault, "422")
     with contextlib.suppress(LookupError, rt.errors.RemoteError):
         scripted.create_table("t", frame(make=make))
     assert "create_parts" in hosted.steps
@@ -358,8 +341,7 @@ def test_a_partition_that_comes_when_its_write_has_failed_is_not_sent(
     }
     with (
         distributed.Client(**options) as workers,
-        serving(hosted) as server,
-        connected(server, dialect=SMALL_PARTS, retries=1, timeout=10) as client,
+        hosted.connect(dialect=SMALL_PARTS, retries=1, timeout=10) as client,
     ):
         with pytest.raises(LookupError):
             client.create_table("t", frame(2, 7, waiting))
@@ -396,10 +378,8 @@ def test_a_partition_whose_worker_is_lost_once_it_has_arrived_is_stored_once(
     hosted.changed = lose
     client.create_table("t", frame(2, 3))
     assert hosted.tables["t"].rows["n"].to_pylist() == partition(2)["n"].tolist()
-    assert (hosted.steps.count("create_parts"), hosted.steps.count("complete")) == (
-        2,
-        1,
-    )
+    assert hosted.steps.count("create_parts") == 2
+    assert hosted.steps.count("complete") == 1
 
 
 def test_partitions_without_rows_make_a_table_without_rows(scripted, hosted):
@@ -411,10 +391,8 @@ def test_a_folder_and_other_schedulers_go_through_the_client(
     scripted, hosted, workers, tmp_path
 ):
     rt.connect(tmp_path, default=False).create_table("t", frame())
-    assert (
-        lance.dataset(tmp_path / "t.lance").to_table()["n"].to_pylist()
-        == ROWS["n"].tolist()
-    )
+    found = lance.dataset(tmp_path / "t.lance").to_table()["n"].to_pylist()
+    assert found == ROWS["n"].tolist()
     with dask.config.set(scheduler="threads"):
         scripted.create_table(
             "t",

@@ -95,9 +95,8 @@ def test_the_first_call_makes_the_table(place, name):
 def test_without_it_a_new_column_is_an_error_that_offers_it(place, name, if_exists):
     place.create(name, BASE)
     on = "id" if if_exists == "upsert" else None
-    with pytest.raises(
-        AlterationError, match=r"rename it.* add_columns=True to add it"
-    ):
+    words = r"rename it.* add_columns=True to add it"
+    with pytest.raises(AlterationError, match=words):
         place.create(name, NEW, if_exists=if_exists, on=on)
     assert place.open(name).version == 1
 
@@ -132,9 +131,8 @@ def test_a_refusal_after_columns_were_added_says_so_and_the_same_call_finishes(
         yield pl.DataFrame({"id": [last], "x": [2]})
 
     place.create(name, BASE.set_column(0, "id", BASE["id"].cast(pa.int8())))
-    with pytest.raises(
-        UnsupportedTypeError, match="column 'id', item 1, row 0"
-    ) as refused:
+    words = "column 'id', item 1, row 0"
+    with pytest.raises(UnsupportedTypeError, match=words) as refused:
         place.append(name, rows(300), add_columns=True)
     (note,) = refused.value.__notes__
     assert note == (
@@ -178,11 +176,8 @@ def test_changes_then_columns_that_come_then_columns_that_go(place, name):
     assert table.version == 4
     for words in ("int64 to int32", "new: added", "old: dropped"):
         assert words in repr(table)
-    assert place.read(name).to_pydict() == {
-        "id": [1, 2],
-        "text": ["x", None],
-        "new": [None, None],
-    }
+    found = place.read(name).to_pydict()
+    assert found == {"id": [1, 2], "text": ["x", None], "new": [None, None]}
     assert alter(place, name, after, **options).version is None
     assert place.open(name).version == 4
 

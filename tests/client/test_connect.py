@@ -101,9 +101,8 @@ def test_what_a_string_means_does_not_depend_on_what_is_in_the_working_folder(
             Path(target).mkdir(parents=True)
         for given, url in ((target, None), (None, target)):
             monkeypatch.setenv("RT_FRAMES_URL", url or URL)
-            with pytest.raises(
-                ValueError, match=rf"(?s){target!r} is neither a URL nor a folder"
-            ):
+            words = rf"(?s){target!r} is neither a URL nor a folder"
+            with pytest.raises(ValueError, match=words):
                 rt.connect(given, api_key=KEY)
         assert Path(target).exists() is exists
 
@@ -201,9 +200,8 @@ def test_a_folder_that_cannot_be_is_an_argument_that_cannot_be_used(
     target = folder if folder[0] == "~" else f"{tmp_path}{folder}"
     monkeypatch.setenv("RT_FRAMES_URL", target)
     for connect in (lambda: rt.connect(target), rt.list_tables):
-        with pytest.raises(
-            ValueError, match=r"'.*cannot be a folder of tables: .*; choose another"
-        ):
+        words = r"'.*cannot be a folder of tables: .*; choose another"
+        with pytest.raises(ValueError, match=words):
             connect()
 
 
@@ -297,9 +295,8 @@ def test_F42_a_client_that_is_unpickled_beside_another_key_sends_neither(
         unpickled.list_tables,
         lambda: unpickled.create_table("t", pl.DataFrame({"a": [1]})),
     ):
-        with pytest.raises(
-            NotConnectedError, match="is not the key that it was made with"
-        ):
+        words = "is not the key that it was made with"
+        with pytest.raises(NotConnectedError, match=words):
             use()
     assert server.connections == 0
 
@@ -324,10 +321,8 @@ def test_F42_unpickling_never_raises_but_the_first_call_does(
     unpickled = pickle.loads(packed)
     assert str(unpickled) == str(client)
     if target == URL:
-        with pytest.raises(
-            NotConnectedError,
-            match=r"unpickled client .*(is not the key|api_key|ca.pem)",
-        ):
+        words = r"unpickled client .*(is not the key|api_key|ca.pem)"
+        with pytest.raises(NotConnectedError, match=words):
             unpickled.list_tables()
     else:
         assert unpickled.list_tables() == []
@@ -358,10 +353,8 @@ def test_further_headers_are_secrets_too(server):
     client.list_tables()
     assert server.requests[0].headers["authorization"] == "Bearer s3cret"
     assert "s3cret" not in everything_in(client)
-    with pytest.raises(
-        TypeError,
-        match="extra headers are secrets, which cannot be pickled; connect again",
-    ):
+    words = "extra headers are secrets, which cannot be pickled; connect again"
+    with pytest.raises(TypeError, match=words):
         pickle.dumps(client)
 
 
@@ -382,10 +375,8 @@ def test_what_lancedb_s_own_headers_say_travels_with_a_pickle_and_may_be_told(
     ):
         server.listing((400, {"error": f"no {', '.join(headers.values())} for {KEY}"}))
         server.requests.clear()
-        with pytest.raises(
-            rt.errors.BadRequest,
-            match=r"no my database, 12345678, mine-alone for \*\*\*",
-        ):
+        words = r"no my database, 12345678, mine-alone for \*\*\*"
+        with pytest.raises(rt.errors.BadRequest, match=words):
             one.list_tables()
         sent = server.requests[0].headers
         assert [sent[name.lower()] for name in headers] == [*headers.values()]

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 
 from rt_frames.errors import BadRequest, OutcomeUnknown, RateLimited, TableNotFoundError
-from tests.support.faults import connected
-from tests.support.hosted import Hosted, Table, serving
+from tests.support.hosted import Hosted, Table
 
 ROWS = pa.table(
     {
@@ -183,19 +182,18 @@ class Deleting(Hosted):
 
 @pytest.fixture
 def hosted():
-    hosted = Deleting()
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=2, timeout=20) as client,
-    ):
+    return Deleting()
+
+
+@pytest.fixture
+def handle(hosted):
+    with hosted.connect(retries=2, timeout=20) as client:
         hosted.tables["t"] = Table([[ROWS]])
-        hosted.server = server
-        yield hosted, client.table("t")
+        yield client.table("t")
 
 
-def test_the_condition_is_sent_in_parentheses(hosted):
-    hosted, table = hosted
-    assert table.delete("s = 'it''s'") == 1
+def test_the_condition_is_sent_in_parentheses(hosted, handle):
+    assert handle.delete("s = 'it''s'") == 1
     (post,) = [one for one in hosted.server.posts if "/delete/" in one.path]
     assert post.path == "/v1/table/t/delete/"
     (predicate,) = json.loads(post.body).values()
@@ -203,34 +201,30 @@ def test_the_condition_is_sent_in_parentheses(hosted):
 
 
 @pytest.mark.parametrize("where", ["id = 1", pl.col("id") == 1, [("id", "==", 1)]])
-def test_the_table_is_described_once(hosted, where):
-    hosted, table = hosted
+def test_the_table_is_described_once(hosted, handle, where):
     hosted.server.requests.clear()
-    table.delete(where)
+    handle.delete(where)
     asked = [post.path.split("/")[4] for post in hosted.server.posts]
     assert asked == ["describe", "delete"]
 
 
-def test_a_server_may_tell_no_number(hosted, caplog):
-    hosted, table = hosted
+def test_a_server_may_tell_no_number(hosted, handle, caplog):
     hosted.tells = False
     caplog.set_level("INFO", "rt_frames")
-    assert table.delete("id = 1") is None
+    assert handle.delete("id = 1") is None
     assert "deleted an unknown number of rows" in caplog.text
 
 
-def test_a_read_after_it_is_at_least_of_its_version(hosted):
-    hosted, table = hosted
-    table.delete("id = 1")
-    assert table.count() == 3
+def test_a_read_after_it_is_at_least_of_its_version(hosted, handle):
+    handle.delete("id = 1")
+    assert handle.count() == 3
     assert hosted.server.posts[-1].headers["x-lancedb-min-version"] == "2"
 
 
-def test_it_is_not_repeated_once_its_outcome_is_open(hosted):
-    hosted, table = hosted
-    hosted.fault = lambda _, step: "lose the answer" if step == "delete" else ""
+def test_it_is_not_repeated_once_its_outcome_is_open(hosted, handle):
+    hosted.meet("delete", "lose the answer")
     with pytest.raises(OutcomeUnknown) as raised:
-        table.delete("id = 1")
+        handle.delete("id = 1")
     assert hosted.steps.count("delete") == 1
     assert re.search(
         "before: version 1, 4 rows; now: version 2, 3 rows; it is safe to repeat the "
@@ -239,20 +233,17 @@ def test_it_is_not_repeated_once_its_outcome_is_open(hosted):
     )
 
 
-def test_it_is_repeated_where_the_service_was_busy(hosted):
-    hosted, table = hosted
-    faults = iter(["429"])
-    hosted.fault = lambda _, step: next(faults, "") if step == "delete" else ""
-    assert table.delete("id = 1") == 1
-    hosted.fault = lambda _, step: "429" if step == "delete" else ""
+def test_it_is_repeated_where_the_service_was_busy(hosted, handle):
+    hosted.meet("delete", "429", 1)
+    assert handle.delete("id = 1") == 1
+    hosted.meet("delete", "429")
     with pytest.raises(RateLimited):
-        table.delete("id = 1")
+        handle.delete("id = 1")
     assert len(hosted.tables["t"].versions) == 2
 
 
 @pytest.mark.parametrize("status", [404, 405, 406, 501])
-def test_a_server_without_it_is_named(hosted, status):
-    hosted, table = hosted
-    hosted.fault = lambda _, step: str(status) if step == "delete" else ""
+def test_a_server_without_it_is_named(hosted, handle, status):
+    hosted.meet("delete", str(status))
     with pytest.raises(ValueError, match="this server cannot delete rows"):
-        table.delete("id = 1")
+        handle.delete("id = 1")

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from tests.support.faults import connected
-from tests.support.hosted import Hosted, Table, serving
+from tests.support.hosted import Hosted, Table
 from tests.support.servers import KEY
 
 HOSTILE = "<script>alert(1)</script>"
@@ -129,8 +128,7 @@ def test_a_handle_shows_that_its_table_does_not_exist(service, name):
 def test_a_display_waits_for_a_server_no_longer_than_its_timeout(slow):
     hosted = Hosted(fault=lambda _, step: "deaf" if step == slow else "")
     hosted.tables["t"] = Table([[pa.table({"n": [1]})]])
-    options = {"dialect": "lancedb", "timeout": 60}
-    with serving(hosted) as server, connected(server, **options) as client:
+    with hosted.connect(timeout=60) as client:
         handle = client.table("t")
         start = time.monotonic()
         shown = seen_in(handle).words

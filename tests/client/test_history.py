@@ -16,7 +16,7 @@ import pytest
 import rt_frames as rt
 from rt_frames.errors import ResponseError, ServerError, TableNotFoundError
 from tests.support.faults import connected
-from tests.support.hosted import Hosted, Table, serving
+from tests.support.hosted import Hosted, Table
 from tests.support.servers import Server
 
 ROWS = pa.table({"id": [1, 2, 3], "s": ["x", "y", None]})
@@ -410,14 +410,14 @@ def test_the_documented_service_has_no_versions(server):
 def test_a_limit_is_sent_to_those_who_know_it():
     hosted = Hosted(headers={"x-rt-frames": "0.4.0", "x-rt-frames-can": "history"})
     hosted.tables["t"] = Table([[ROWS], [ROWS, ROWS]])
-    with serving(hosted) as server, connected(server, dialect="lancedb") as client:
+    with hosted.connect() as client:
         client.list_tables()
         assert numbers_of(client.table("t")) == [2, 1]
-        assert server.posts[-1].path == "/v1/table/t/version/list/?limit=100"
+        assert hosted.server.posts[-1].path == "/v1/table/t/version/list/?limit=100"
         hosted.headers["x-rt-frames-can"] = "keys"
         client.list_tables()
         assert numbers_of(client.table("t")) == [2, 1]
-        assert server.posts[-1].path == "/v1/table/t/version/list/"
+        assert hosted.server.posts[-1].path == "/v1/table/t/version/list/"
 
 
 # The first things that people type

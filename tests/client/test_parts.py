@@ -46,26 +46,15 @@ def hosted():
 
 @pytest.fixture
 def client(hosted):
-    with (
-        serving(hosted) as server,
-        connected(server, dialect=SMALL_PARTS, retries=1) as client,
-    ):
-        client.list_tables()  # which tells the server's version; what is larger than a part is never sent before that
+    with hosted.connect(dialect=SMALL_PARTS, retries=1) as client:
+        # which tells the server's version: larger than a part, nothing is sent before
+        client.list_tables()
         del hosted.steps[:]
         yield client
 
 
 def numbers(hosted, name="t"):
     return hosted.tables[name].rows["n"].to_pylist()
-
-
-def failing(hosted, step: str, fault: str):
-    """Have one request of a step fail, whenever it is put in again."""
-    left = [step]
-    hosted.fault = lambda _, at: (
-        fault if at in left and (left.remove(at) or True) else ""
-    )
-    return left
 
 
 def test_what_is_larger_than_a_part_goes_in_parts_and_in_order(client, hosted):
@@ -128,10 +117,7 @@ def test_a_part_has_all_dictionaries_and_is_no_larger_than_others(client, hosted
 def test_parts_are_smaller_than_what_hosted_services_take_in_one_body():
     hosted = Hosted(version="0.10.0")
     table = pa.table({"n": np.random.default_rng(1).integers(2**62, size=2 * 10**7)})
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", timeout=30) as client,
-    ):
+    with hosted.connect(timeout=30) as client:
         client.create_table("t", table, compression=None)
     assert hosted.tables["t"].rows.equals(table)
     assert hosted.steps.count("part") == 2
@@ -140,10 +126,10 @@ def test_parts_are_smaller_than_what_hosted_services_take_in_one_body():
 @pytest.mark.parametrize("version", [None, "0.3.9", "nonsense"])
 def test_without_parts_it_is_one_request_and_413_says_what_it_means(version):
     hosted = Hosted(version=version)
-    with serving(hosted) as server, connected(server, dialect=SMALL_PARTS) as client:
+    with hosted.connect(dialect=SMALL_PARTS) as client:
         client.create_table("t", frames())
         assert hosted.steps == ["list", "create"]
-        hosted.fault = lambda _, step: "413" if step == "create" else ""
+        hosted.meet("create", "413")
         with pytest.raises(rt.errors.PayloadTooLarge, match="in one"):
             client.create_table("u", frames())
 
@@ -153,17 +139,16 @@ def test_without_parts_it_is_one_request_and_413_says_what_it_means(version):
 def test_a_fault_before_the_end_leaves_nothing_and_is_begun_anew_where_that_can_be(
     client, hosted, step, fault
 ):
-    left = failing(hosted, step, fault)
+    hosted.meet(step, fault, 1)
     client.create_table("t", whole(), compression=None)
     assert numbers(hosted) == ALL
     assert not hosted.uploads or fault == "lose the answer"
-    left.append(step)
+    hosted.meet(step, fault, 1)
     if step == "create_parts":
         client.create_table("u", frames())  # nothing was read of it yet
         return
-    with pytest.raises(
-        rt.errors.RemoteError, match=r"nothing was stored.*is exhausted"
-    ) as caught:
+    words = r"nothing was stored.*is exhausted"
+    with pytest.raises(rt.errors.RemoteError, match=words) as caught:
         client.create_table("u", frames())
     assert list(hosted.tables) == ["t"]
     assert hosted.steps[-4:] == ["abort", "describe", "count_rows", "drop"]
@@ -177,14 +162,13 @@ def test_what_a_source_raises_leaves_nothing(client, hosted):
 
 
 def test_an_interrupt_waits_for_no_service_that_has_stalled(hosted):
-    with (
-        serving(hosted) as server,
-        connected(server, dialect=SMALL_PARTS, timeout=(1, 1, 60)) as client,
-    ):
+    with hosted.connect(dialect=SMALL_PARTS, timeout=(1, 1, 60)) as client:
         client.create_table("t", OLD)
-        interrupted = frames(
-            2, lambda: failing(hosted, "abort", "stall"), KeyboardInterrupt()
-        )
+
+        def stalls():
+            hosted.meet("abort", "stall", 1)
+
+        interrupted = frames(2, stalls, KeyboardInterrupt())
         start = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             client.create_table("t", interrupted, if_exists="append")
@@ -236,7 +220,7 @@ def test_a_commit_is_asked_for_once_and_its_open_outcome_told_with_versions_and_
     had = [] if if_exists == "fail" else [-1]
     if had:
         client.create_table("t", OLD)
-    hosted.fault = lambda _, step: fault if step == "complete" else ""
+    hosted.meet("complete", fault)
     with pytest.raises(rt.errors.RemoteError) as caught:
         client.create_table("t", whole(), if_exists=if_exists, compression=None)
     is_done = fault in ("lose the answer", "twice")
@@ -255,10 +239,9 @@ def test_a_commit_is_asked_for_once_and_its_open_outcome_told_with_versions_and_
 def test_a_refused_end_of_a_new_table_says_that_it_is_there_without_rows(
     client, hosted
 ):
-    hosted.fault = lambda _, step: "409" if step == "complete" else ""
-    with pytest.raises(
-        rt.errors.ConflictError, match=r"table 't', created.* may still exist"
-    ):
+    hosted.meet("complete", "409")
+    words = r"table 't', created.* may still exist"
+    with pytest.raises(rt.errors.ConflictError, match=words):
         client.create_table("t", frames())
     assert hosted.tables["t"].rows.num_rows == 0
 
@@ -279,7 +262,7 @@ def test_a_replacement_that_was_overtaken_begins_anew_where_it_can(client, hoste
 
 
 def test_a_table_that_somebody_changed_or_made_anew_meanwhile_is_left(client, hosted):
-    hosted.fault = lambda _, step: "400" if step == "part" else ""
+    hosted.meet("part", "400")
     hosted.changed = lambda step: (
         hosted.tables["t"].versions.append([OLD[:0]])
         if step == "create_parts"
@@ -360,10 +343,7 @@ def test_a_gigabyte_arrives_whole_and_in_order_below_the_limit_of_a_body(hosted)
     batches = (
         pa.table({"n": np.arange(500_000) + number * 500_000}) for number in range(250)
     )
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", timeout=60) as client,
-    ):
+    with hosted.connect(timeout=60) as client:
         table = client.create_table("t", batches, compression=None)
     assert table.nbytes > 10**9
     assert max(hosted.sizes) <= 90_000_000
@@ -377,9 +357,8 @@ def test_a_service_that_goes_away_between_parts_interrupts_the_upload(hosted):
     with connected(server, dialect=SMALL_PARTS, retries=0) as client:
         client.list_tables()
         gone = iter(server.__exit__, None)
-        with pytest.raises(
-            rt.errors.UploadInterrupted, match=r"table 't', created.* may still exist"
-        ) as caught:
+        words = r"table 't', created.* may still exist"
+        with pytest.raises(rt.errors.UploadInterrupted, match=words) as caught:
             client.create_table("t", itertools.chain(frames(4), gone, frames(2)))
     assert "nothing was sent" not in str(caught.value)
     assert caught.value.bytes_sent >= sum(hosted.sizes) > max(hosted.sizes)
@@ -418,24 +397,20 @@ def test_a_new_table_that_somebody_replaces_meanwhile_is_theirs(service, name):
         connected(server, dialect=SMALL_PARTS, timeout=10) as client,
     ):
         client.list_tables()
-        with pytest.raises(
-            rt.errors.ConflictError,
-            match=f"somebody else changed table '{name}', so it was not dropped",
-        ):
+        words = f"somebody else changed table '{name}', so it was not dropped"
+        with pytest.raises(rt.errors.ConflictError, match=words):
             client.create_table(name, whole(), compression=None)
     assert stored(service, name)["n"].to_pylist() == [-1]
 
 
 def test_an_empty_table_is_not_skipped_for_a_frame_with_rows(client, hosted):
     client.create_table("t", pa.table({"n": pa.array([], pa.int64())}))
-    with pytest.raises(
-        rt.errors.TableExistsError, match="append to it, or drop it"
-    ) as raised:
+    words = "append to it, or drop it"
+    with pytest.raises(rt.errors.TableExistsError, match=words) as raised:
         client.create_table("t", frames(), if_exists="skip")
     assert "if_exists" not in str(raised.value)
-    with pytest.raises(
-        rt.errors.TableExistsError, match=r'if_exists="skip", "replace" or "append"$'
-    ):
+    words = r'if_exists="skip", "replace" or "append"$'
+    with pytest.raises(rt.errors.TableExistsError, match=words):
         client.create_table("t", frames())
     client.create_table("u", frames())
     assert not client.create_table("u", frames(), if_exists="skip").created

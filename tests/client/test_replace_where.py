@@ -174,9 +174,8 @@ BAD_SOURCES = {
 @pytest.mark.parametrize(("make", "row"), BAD_SOURCES.values(), ids=BAD_SOURCES)
 def test_a_row_that_does_not_match_is_named_and_nothing_stored(place, name, make, row):
     place.create(name, BASE)
-    with pytest.raises(
-        UnsupportedTypeError, match=f"^where: {row} does not match"
-    ) as e:
+    words = f"^where: {row} does not match"
+    with pytest.raises(UnsupportedTypeError, match=words) as e:
         replace(place, name, make())
     assert e.value.columns == ("day",)
     assert "nothing was stored" in str(e.value)
@@ -349,7 +348,10 @@ def losing(service, *, acts: bool) -> Server:
         if is_lost:
             lost.append(request)
         answer = b"" if is_lost and not acts else forward(request, service.url)
-        connection.reset() if is_lost else connection.sock.sendall(answer)
+        if is_lost:
+            connection.reset()
+        else:
+            connection.sock.sendall(answer)
 
     return Server(script=script)
 
@@ -425,9 +427,8 @@ def test_a_server_that_lost_the_ability_refuses_it_and_every_row_is_there(status
     hosted = Hosted(fault, tables={"t": Table([[BASE]])}, headers=headers)
     with Server(script=hosted) as server:
         client = rt.Client(server.url, api_key=KEY, dialect="lancedb")
-        with pytest.raises(
-            ValueError, match=f"cannot replace rows .*: {status}, .*no row was stored"
-        ):
+        words = f"cannot replace rows .*: {status}, .*no row was stored"
+        with pytest.raises(ValueError, match=words):
             rt.to_table(ROWS, "t", if_exists="replace", where=day == DAY, client=client)
     assert hosted.tables["t"].rows.equals(BASE)
 

@@ -18,8 +18,7 @@ import pytest
 import rt_frames as rt
 from rt_frames.errors import AlterationError, ConflictError, UnsupportedTypeError
 from tests.schema.test_casts import array, edges, meant
-from tests.support.faults import connected
-from tests.support.hosted import Hosted, Table, serving
+from tests.support.hosted import Hosted, Table
 from tests.support.local import nested
 
 TEXT = pl.DataFrame(schema={"n": pl.String})
@@ -235,10 +234,7 @@ def test_every_cast_is_exact_or_refused(client, step):
 def hosted():
     """A hosted service that gives rows, with a client and a table of two rows."""
     hosted = Hosted()
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=0) as client,
-    ):
+    with hosted.connect(retries=0) as client:
         client.create_table("t", pa.table({"n": [1, 2]}))
         client.list_tables()
         yield hosted, client
@@ -266,7 +262,7 @@ def test_what_somebody_else_writes_meanwhile_is_not_lost(hosted, happens):
 
 def test_a_rewrite_tells_the_versions_where_its_end_is_open(hosted):
     hosted, client = hosted
-    hosted.fault = lambda _, step: "lose the answer" if step == "complete" else ""
+    hosted.meet("complete", "lose the answer")
     told = "before: version 1, 2 rows; now: version 2, 2 rows"
     with pytest.raises(rt.errors.OutcomeUnknown, match=told):
         rewrite(TEXT, client=client)
@@ -302,26 +298,23 @@ def test_what_a_service_caches_is_not_read(hosted):
 @pytest.mark.parametrize("step", ["create_parts", "part"])
 def test_a_rewrite_starts_over_if_it_fails_before_its_commit(step, fault):
     hosted = Hosted()
-    left = [fault]
-    with serving(hosted) as server:
-        client = connected(server, dialect="lancedb", retries=1)
+    with hosted.connect(retries=1) as client:
         client.create_table("t", pa.table({"n": [1, 2]}))
-        hosted.fault = lambda _, at: left.pop() if at == step and left else ""
+        hosted.meet(step, fault, 1)
         assert rewrite(TEXT, client=client).rows == 2
     assert hosted.tables["t"].rows["n"].to_pylist() == ["1", "2"]
 
 
 def test_a_look_that_fails_hides_no_refusal(hosted):
     hosted, client = hosted
-    hosted.fault = lambda _, step: "500" if step == "count_rows" else ""
+    hosted.meet("count_rows", "500")
     with pytest.raises(AlterationError, match="rewrite=True"):
         TEXT.remote.alter_table("t", client=client)
 
 
 def test_a_service_that_cannot_rewrite_says_what_is_left():
     old = Hosted(version="0.3.0")
-    with serving(old) as server:
-        client = connected(server, dialect="lancedb")
+    with old.connect() as client:
         before = client.create_table("t", pa.table({"n": [1]}))
         with pytest.raises(AlterationError, match="so cast all its rows"):
             TEXT.remote.alter_table("t", before, client=client)

@@ -46,18 +46,11 @@ def test_rows_come_back_as_they_were_sent(table):
     assert pl.DataFrame(table).equals(expected, null_equal=True)
     assert table.to_polars().equals(expected, null_equal=True)
     frame = table.to_pandas()
-    assert list(map(str, frame.dtypes.drop(["s", "tags"]))) == [
-        "Int64",
-        "float64",
-        "boolean",
-        "datetime64[ns, UTC]",
-        "category",
-    ]
+    found = list(map(str, frame.dtypes.drop(["s", "tags"])))
+    assert found == ["Int64", "float64", "boolean", "datetime64[ns, UTC]", "category"]
     assert str(frame["s"].dtype) in ("str", "object")
-    assert (frame["n"].tolist(), frame["tags"].tolist()[0]) == (
-        [1, pd.NA, 3],
-        [1, None],
-    )
+    assert frame["n"].tolist() == [1, pd.NA, 3]
+    assert frame["tags"].tolist()[0] == [1, None]
     for again in (frame, table):  # the table itself is copied without being held
         assert (
             rt.to_table(again, "again", client=table.client, if_exists="replace")
@@ -148,10 +141,8 @@ def test_what_polars_cannot_hold_is_refused_by_column_where_it_would_wrap_or_pan
         found.to_polars()
     assert found.to_polars(columns=["n"])["n"].to_list() == [*range(len(column))]
     if held:
-        assert (
-            pa.table(found.to_polars(limit=held))["x"].cast(column.type).to_pylist()
-            == column[:held].to_pylist()
-        )
+        got = pa.table(found.to_polars(limit=held))["x"].cast(column.type).to_pylist()
+        assert got == column[:held].to_pylist()
 
 
 def test_all_columns_that_polars_cannot_hold_are_named_at_once_and_nothing_is_said_of_sending(
@@ -164,9 +155,8 @@ def test_all_columns_that_polars_cannot_hold_are_named_at_once_and_nothing_is_sa
         [{"x": one} for one in SECONDS], pa.struct([("x", pa.timestamp("s"))])
     )
     found = rt.to_table(pa.table({**odd, "n": range(4)}), "odd", client=table.client)
-    with pytest.raises(
-        rt.errors.UnsupportedTypeError, match=rf"^{len(odd)} columns cannot be read:\n"
-    ) as raised:
+    words = rf"^{len(odd)} columns cannot be read:\n"
+    with pytest.raises(rt.errors.UnsupportedTypeError, match=words) as raised:
         found.to_polars()
     assert raised.value.columns == (*odd,)
     assert (
@@ -179,9 +169,8 @@ def test_all_columns_that_polars_cannot_hold_are_named_at_once_and_nothing_is_sa
 
 
 def test_some_columns_and_rows_are_read(table):
-    assert table.to_arrow(columns=["s", "n"], where="n > 1").to_pylist() == [
-        {"s": "c", "n": 3}
-    ]
+    found = table.to_arrow(columns=["s", "n"], where="n > 1").to_pylist()
+    assert found == [{"s": "c", "n": 3}]
     assert table.to_pandas(limit=2).shape == (2, 7)
     assert table.to_polars(columns=["n"], limit=0).schema == {"n": pl.Int64}
     assert [*table.to_pandas(columns=["s", "n"], limit=0)] == ["s", "n"]
@@ -213,14 +202,11 @@ def test_a_column_that_a_table_does_not_have_is_named_with_those_that_are_meant(
     known = table.client.create_table("u", nested)
     table.client.table("u").rename({"was": "is"})
     for read in (known.to_arrow, known.to_pandas, table.client.table("u").to_polars):
-        with pytest.raises(
-            ValueError, match=f"^columns: table 'u' has no column {UNKNOWN[column]}"
-        ):
+        words = f"^columns: table 'u' has no column {UNKNOWN[column]}"
+        with pytest.raises(ValueError, match=words):
             read(columns=["n", column, "in.x"], limit=limit)
-    assert known.to_arrow(columns=["is", "in.x"], limit=limit).column_names == [
-        "is",
-        "in.x",
-    ]
+    found = known.to_arrow(columns=["is", "in.x"], limit=limit).column_names
+    assert found == ["is", "in.x"]
     with pytest.raises(ValueError, match="has no column 'was'; "):
         known.to_arrow(columns=["was"])
 
@@ -232,10 +218,8 @@ def test_a_query_that_is_refused_for_another_reason_says_that(server, table):
     server.answering((400, {"error": "no such column"}))
     with pytest.raises(rt.errors.BadRequest, match="no such column"):
         reading(server).to_arrow(columns=["n"])
-    assert [request.path.split("/")[4] for request in server.posts] == [
-        "query",
-        "describe",
-    ]
+    found = [request.path.split("/")[4] for request in server.posts]
+    assert found == ["query", "describe"]
 
 
 CANNOT_BE_ASKED = [  # beside those in tests/messages.txt
@@ -352,9 +336,8 @@ def test_a_read_is_repeated_until_its_first_rows_have_come(server):
     )
     assert reading(server, retries=3).to_arrow().equals(ROWS)
     assert len(server.posts) == 3
-    with pytest.raises(
-        rt.errors.TransportError, match=r"after \d rows .*read it again"
-    ):
+    words = r"after \d rows .*read it again"
+    with pytest.raises(rt.errors.TransportError, match=words):
         reading(server, retries=3).to_arrow()
     assert len(server.posts) == 4
 

@@ -224,9 +224,8 @@ def test_what_polars_cannot_hold_is_refused_where_it_is_read(table, kind):
     with fails(rt.errors.UnsupportedTypeError, words):
         scan.collect()
     if not held:
-        with pytest.raises(
-            rt.errors.UnsupportedTypeError, match=r"'x': .* scan\(\), .* to_arrow\(\)"
-        ):
+        told = r"'x': .* scan\(\), .* to_arrow\(\)"
+        with pytest.raises(rt.errors.UnsupportedTypeError, match=told):
             rt.to_table(scan, "copy", client=table.client)
     if held:
         assert_frame_equal(scan.head(held).collect(), odd.to_polars(limit=held))
@@ -329,9 +328,8 @@ def test_a_query_asks_for_its_columns_and_first_rows_of_the_version_described(se
     scan = answered(
         server, 7, ROWS, ROWS.select(["s"])[:2], ROWS[:2], ROWS.select(["n"])
     )
-    assert [post.path.split("?")[0] for post in server.posts] == [
-        "/v1/table/t/describe/"
-    ]
+    got = [post.path.split("?")[0] for post in server.posts]
+    assert got == ["/v1/table/t/describe/"]
     assert scan.filter(pl.col("n") > 1).collect()["s"].to_list() == ["b", "c"]
     assert scan.select("s").head(2).collect()["s"].to_list() == ["a", "b"]
     found = scan.head(2).filter(pl.col("n") > 1).collect()
@@ -409,9 +407,8 @@ def test_a_service_that_describes_no_columns_is_asked_for_a_row(server):
 
 
 def test_a_service_that_cannot_be_read_from_is_refused(server):
-    with pytest.raises(
-        ValueError, match=r'^cannot read rows back with dialect="documented"'
-    ):
+    words = r'^cannot read rows back with dialect="documented"'
+    with pytest.raises(ValueError, match=words):
         rt.connect(server.url, api_key=KEY, default=False).table("t").scan()
     assert server.requests == []
 

@@ -11,8 +11,7 @@ import pyarrow.dataset
 import pytest
 
 import rt_frames as rt
-from tests.support.faults import connected
-from tests.support.hosted import SMALL_PARTS, Hosted, Table, serving, with_parts_of
+from tests.support.hosted import SMALL_PARTS, Hosted, Table, with_parts_of
 
 PIECES = [
     pa.table({"n": np.arange(start, start + 10_000)}) for start in (0, 10_000, 20_000)
@@ -67,19 +66,21 @@ class Writer:
         self.send()
 
 
-ADVICE = {  # in the order in which they are looked for: what an error says, and what is then done
+unchanged = Writer.send_if_unchanged
+# in the order in which they are looked for: what an error says, and what is then done
+ADVICE = {
     "service's timeout, drop table 't' if it is empty, and send again": Writer.wait_drop_and_send,
     "if it is empty, drop it before sending again": Writer.drop_and_send,
     "drop it, and send again": Writer.drop_and_send,
-    "wait for the service's timeout, and check again before sending again": Writer.send_if_unchanged,
-    "check the table's rows before sending again": Writer.send_if_unchanged,
-    "check before sending again": Writer.send_if_unchanged,
-    "check that it is complete before you go on": Writer.send_if_unchanged,
+    "wait for the service's timeout, and check again before sending again": unchanged,
+    "check the table's rows before sending again": unchanged,
+    "check before sending again": unchanged,
+    "check that it is complete before you go on": unchanged,
     "check it, or replace it again": Writer.send,
     "safe to send again": Writer.send,
     '"replace" or "append"': Writer.append,
     "nothing was stored": Writer.send,
-    "check it, then try again": Writer.send_if_unchanged,
+    "check it, then try again": unchanged,
     "before the next call": Writer.send,
 }
 FAULTS = ["cut", "lose the answer", "late", "500", "503", "504", "429", "409", "507"]
@@ -109,17 +110,13 @@ def test_after_what_an_error_advises_every_row_is_there_once(
     if_exists, dialect, step, fault, retries
 ):
     hosted = Hosted()
-    left = [fault, fault]
     if_exists, _, has_none = if_exists.partition(" ")
-    with (
-        serving(hosted) as server,
-        connected(server, dialect=dialect, retries=retries, timeout=20) as client,
-    ):
+    with hosted.connect(dialect=dialect, retries=retries, timeout=20) as client:
         if if_exists != "fail" and not has_none:
             client.create_table("t", OLD)
         client.list_tables()
         writer = Writer(hosted, client, if_exists)
-        hosted.fault = lambda _, at: left.pop() if at == step and left else ""
+        hosted.meet(step, fault, 2)
         try:
             client.create_table("t", ROWS, if_exists=if_exists, compression=None)
         except rt.errors.RemoteError as error:
@@ -138,14 +135,10 @@ def test_after_what_an_error_advises_every_row_is_there_once(
 )
 def test_after_what_the_error_of_a_rewrite_advises_all_is_rewritten_once(step, fault):
     hosted = Hosted()
-    left = [fault]
     texts = pa.schema({"n": pa.string()})
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
-    ):
+    with hosted.connect(retries=0, timeout=20) as client:
         client.create_table("t", OLD)
-        hosted.fault = lambda _, at: left.pop() if at == step and left else ""
+        hosted.meet(step, fault, 1)
         for _ in range(2):  # whatever was advised, looking first is a part of the call
             with contextlib.suppress(rt.errors.RemoteError):
                 rt.alter_table(texts, "t", rewrite=True, client=client)
@@ -247,12 +240,6 @@ def rows_of(hosted: Hosted) -> list[dict]:
     return sorted(hosted.tables["t"].rows.to_pylist(), key=str)
 
 
-def meet(hosted: Hosted, step: str, fault: str, times: int) -> None:
-    """Have the next requests of a step meet a fault."""
-    left = [fault] * times
-    hosted.fault = lambda _, at: left.pop() if at == step and left else ""
-
-
 @pytest.mark.parametrize(
     ("kind", "change", "step", "fault"),
     CHANGING,
@@ -263,11 +250,8 @@ def test_F46_F47_F48_F49_after_what_the_error_of_a_change_advises_it_is_done_onc
 ):
     hosted = with_versions(Hosted(**KINDS[kind]))
     expected = sorted(CHANGES[change][1], key=str)
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
-    ):
-        meet(hosted, step, fault, 1)
+    with hosted.connect(retries=0, timeout=20) as client:
+        hosted.meet(step, fault, 1)
         try:
             change(client)
         except (rt.errors.RemoteError, ValueError) as error:

@@ -35,7 +35,6 @@ from tests.faults.test_advice import (
     alter,
     append_wider,
     delete,
-    meet,
     restore,
     rows_of,
     upsert,
@@ -116,11 +115,8 @@ def test_F46_F47_F48_F49_each_fault_has_its_error_and_nothing_is_sent_again_that
         # the last bytes may leave before the server hangs up, or after it
         kinds = [errors.OutcomeUnknown, errors.UploadInterrupted]
     hosted = with_versions(Hosted())
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=1, timeout=(5, 5, 1)) as client,
-    ):
-        meet(hosted, step, fault, times)
+    with hosted.connect(retries=1, timeout=(5, 5, 1)) as client:
+        hosted.meet(step, fault, times)
         if is_done and step in ("add_columns", "drop_columns"):
             # the version may be another writer's
             assert call(client).version is None
@@ -144,11 +140,8 @@ def test_F46_F47_F48_F49_each_fault_has_its_error_and_nothing_is_sent_again_that
 def test_F46_F47_F48_F49_429_is_waited_for_and_the_change_made_once(step):
     call, done_rows, _ = EACH[step]
     hosted = with_versions(Hosted())
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=2, timeout=20) as client,
-    ):
-        meet(hosted, step, "429", 2)
+    with hosted.connect(retries=2, timeout=20) as client:
+        hosted.meet(step, "429", 2)
         call(client)
     assert hosted.steps.count(step) == 3
     assert len(hosted.tables["t"].versions) == 3
@@ -223,11 +216,8 @@ def test_an_old_server_is_said_to_be_unable_and_nothing_is_tried_in_its_place(
     hosted = with_versions(Hosted())
     unchanged = "no row was stored" if step == "merge_insert" else "nothing was changed"
     words = f"^this server cannot {CANNOT[step]}: {status}, .*{unchanged}$"
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=1, timeout=20) as client,
-    ):
-        meet(hosted, step, status, 1)
+    with hosted.connect(retries=1, timeout=20) as client:
+        hosted.meet(step, status, 1)
         fails(lambda: call(client), ValueError, caplog, words)
     assert hosted.steps.count(step) == 1
     assert {*hosted.steps[before + 1 :]} <= {"describe", "count_rows", "tables"}
@@ -238,10 +228,7 @@ def test_an_old_server_is_said_to_be_unable_and_nothing_is_tried_in_its_place(
 def test_a_404_of_a_table_that_is_gone_is_about_the_table(caplog, step):
     call, _, before = EACH[step]
     hosted = with_versions(Hosted())
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", timeout=20) as client,
-    ):
+    with hosted.connect(timeout=20) as client:
 
         def fault(number: int, _step: str) -> str:
             if number > before:
@@ -256,10 +243,7 @@ def test_a_404_of_a_table_that_is_gone_is_about_the_table(caplog, step):
 
 def test_a_404_of_a_version_is_about_the_version(caplog):
     hosted = with_versions(Hosted())
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", timeout=20) as client,
-    ):
+    with hosted.connect(timeout=20) as client:
         table = client.table("t", version=9)
         fails(table.restore, errors.TableNotFoundError, caplog, "no version 9")
 
@@ -279,10 +263,7 @@ def test_what_a_second_look_meets_hides_no_first_fault_of_a_change(
         return look if number > before else ""
 
     kind = {"404": errors.TableNotFoundError, "500": errors.ServerError}
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
-    ):
+    with hosted.connect(retries=0, timeout=20) as client:
         hosted.fault = fault
         error = fails(lambda: call(client), kind.get(status, OPEN[0]), caplog)
     looked = "the table could not be checked; check it" in str(error)
@@ -329,10 +310,8 @@ def test_the_documented_service_has_none_of_them_and_is_asked_nothing(server):
         lambda: rt.alter_table(wider, "t", add_columns=True, **options),
         lambda: rt.alter_table(before.remove(1), "t", drop_columns=["s"], **options),
     ):
-        with pytest.raises(
-            ValueError,
-            match=r'(cannot|not possible).* dialect="documented".*dialect="lancedb"',
-        ):
+        words = r'(cannot|not possible).* dialect="documented".*dialect="lancedb"'
+        with pytest.raises(ValueError, match=words):
             call()
     assert server.requests == []
 
@@ -341,8 +320,7 @@ def test_the_documented_service_has_none_of_them_and_is_asked_nothing(server):
 def test_servers_that_do_not_say_that_they_compact_are_not_asked_to(headers):
     hosted = with_versions(Hosted(headers=headers))
     with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb") as client,
+        hosted.connect() as client,
         pytest.raises(
             ValueError, match="merge files by themselves; nothing was changed"
         ),
@@ -356,12 +334,9 @@ def test_an_append_whose_new_columns_are_refused_says_that_its_iterator_is_exhau
 ):
     hosted = with_versions(Hosted())
     options = {"if_exists": "append", "add_columns": True}
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
-    ):
+    with hosted.connect(retries=0, timeout=20) as client:
         for status, kind in (("400", errors.BadRequest), ("503", errors.ServerError)):
-            meet(hosted, "add_columns", status, 1)
+            hosted.meet("add_columns", status, 1)
             source = Source(make=lambda _: WIDER)
             rows = source.run()
             said = fails(
@@ -375,11 +350,8 @@ def test_an_append_whose_new_columns_are_refused_says_that_its_iterator_is_exhau
 
 def test_columns_that_were_added_before_what_an_old_server_refuses_are_told(caplog):
     hosted = with_versions(Hosted())
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
-    ):
-        meet(hosted, "merge_insert", "501", 1)
+    with hosted.connect(retries=0, timeout=20) as client:
+        hosted.meet("merge_insert", "501", 1)
         error = fails(lambda: upsert_wider(client), ValueError, caplog, "no row")
     assert "columns 'x' were added" in error.__notes__[0]
     assert rows_of(hosted) == NO_X
@@ -390,10 +362,7 @@ def test_columns_that_were_added_before_what_an_old_server_refuses_are_told(capl
 )
 def test_rows_with_new_columns_take_three_requests(change, step):
     hosted = with_versions(Hosted())
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
-    ):
+    with hosted.connect(retries=0, timeout=20) as client:
         change(client)
     assert hosted.steps == ["describe", "add_columns", step]
 
@@ -404,11 +373,8 @@ def test_F47_rows_follow_columns_that_were_added_without_an_answer(
     caplog, change, fault
 ):
     hosted = with_versions(Hosted())
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
-    ):
-        meet(hosted, "add_columns", fault, 1)
+    with hosted.connect(retries=0, timeout=20) as client:
+        hosted.meet("add_columns", fault, 1)
         change(client)
     assert hosted.steps.count("add_columns") == 1
     assert rows_of(hosted) == sorted(CHANGES[change][1], key=str)
@@ -416,10 +382,7 @@ def test_F47_rows_follow_columns_that_were_added_without_an_answer(
 
 def test_F47_a_plan_goes_on_after_columns_that_were_added_without_an_answer():
     hosted = with_versions(Hosted())
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=0, timeout=(5, 5, 1)) as client,
-    ):
+    with hosted.connect(retries=0, timeout=(5, 5, 1)) as client:
         left = {"add_columns": "stall", "drop_columns": "truncate"}
         hosted.fault = lambda _, at: left.pop(at, "")
         alter(client)
@@ -442,11 +405,8 @@ def test_F47_what_is_there_but_differs_is_not_done(caplog, field):
             THERE.append_column(field, pa.nulls(4, field.type))
         ]
 
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
-    ):
-        meet(hosted, "add_columns", "lose the answer", 1)
+    with hosted.connect(retries=0, timeout=20) as client:
+        hosted.meet("add_columns", "lose the answer", 1)
         hosted.changed = lambda step: step == "add_columns" and somebody(step)
         fails(
             lambda: add(client),
@@ -466,10 +426,7 @@ def test_a_plan_goes_on_if_somebody_else_adds_its_column_meanwhile(change, rows)
         if step == "describe" and len(hosted.tables["t"].versions) == 2:
             hosted.tables["t"].versions.append([theirs])
 
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=0, timeout=20) as client,
-    ):
+    with hosted.connect(retries=0, timeout=20) as client:
         hosted.changed = somebody
         change(client)
     assert hosted.steps.count("add_columns") == 1
@@ -513,11 +470,8 @@ def test_F46_an_upsert_that_can_be_read_once_is_sent_once(caplog, status, times)
     hosted = with_versions(Hosted())
     kinds = {"429": errors.RateLimited, "503": errors.ServerError}
     source = Source(1, make=lambda _: UPSERTED)
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=2, timeout=20) as client,
-    ):
-        meet(hosted, "merge_insert", status, 3)
+    with hosted.connect(retries=2, timeout=20) as client:
+        hosted.meet("merge_insert", status, 3)
         fails(
             lambda: client.create_table("t", source.run(), if_exists="upsert", on="n"),
             kinds[status],
@@ -534,10 +488,7 @@ def test_F46_what_a_source_or_a_double_key_breaks_off_stores_nothing(caplog):
         3, KeyError("row 7"), make=lambda n: pa.table({"n": [n], "s": ["x"]})
     )
     twice = Source(2, make=lambda _: pa.table({"n": [9], "s": ["x"]}))
-    with (
-        serving(hosted) as server,
-        connected(server, dialect="lancedb", retries=2, timeout=20) as client,
-    ):
+    with hosted.connect(retries=2, timeout=20) as client:
         for source, kind in (
             (broken, KeyError),
             (twice, errors.UnsupportedTypeError),
@@ -560,8 +511,7 @@ def test_no_log_repr_pickle_or_progress_of_them_has_the_key(
     monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
     caplog.set_level(logging.DEBUG)
     hosted = with_versions(Hosted())
-    with serving(hosted) as server:
-        client = connected(server, dialect="lancedb", timeout=20)
+    with hosted.connect(timeout=20) as client:
         made = client.create_table(
             "t", UPSERTED, if_exists="upsert", on="n", progress=True
         )
@@ -581,9 +531,9 @@ def test_no_log_repr_pickle_or_progress_of_them_has_the_key(
             again.delete("n = 1")
         again.restore()
         unpickled = pickle.loads(pickle.dumps(made))
-        server.requests.clear()
+        hosted.server.requests.clear()
         unpickled.count()
-        assert server.requests[-1].headers["x-lancedb-min-version"] == "3"
+        assert hosted.server.requests[-1].headers["x-lancedb-min-version"] == "3"
     assert rows_of(hosted) == BEFORE.to_pylist()
     assert "t: 100%" in (shown := capsys.readouterr().err)
     assert "2 rows" in shown

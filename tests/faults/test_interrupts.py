@@ -45,7 +45,12 @@ def create(data, compression="auto"):
 
 def text():
     import polars as pl
-    return pl.select(n=pl.int_range(2**22)).select(text=pl.format("a text of row {{}}", pl.col("n")))
+    rows = pl.select(n=pl.int_range(2**22))
+    return rows.select(text=pl.format("a text of row {{}}", pl.col("n")))
+
+def alter(before, after, **choices):
+    plan = rt.plan_alterations(before, after, **choices)
+    changing.alter_columns("t", plan)
 
 calls = {{
     "list": lambda: client.list_tables(),
@@ -58,23 +63,25 @@ calls = {{
     "generator": lambda: create(slow()),
     "upsert": lambda: upsert(pa.table({{"a": np.arange(2**21)}})),
     "reading upsert": lambda: upsert(slow_keys()),
-    "add": lambda: changing.alter_columns("t", rt.plan_alterations(SCHEMA, WIDER, add_columns=True)),
-    "drop": lambda: changing.alter_columns("t", rt.plan_alterations(WIDER, SCHEMA, drop_columns=["b"])),
+    "add": lambda: alter(SCHEMA, WIDER, add_columns=True),
+    "drop": lambda: alter(WIDER, SCHEMA, drop_columns=["b"]),
     "delete": lambda: changing.table("t").delete("a > 1"),
     "restore": lambda: changing.table("t", version=1).restore(),
 }}
 WIDER = SCHEMA.append(pa.field("b", pa.int8()))
 
 def slow_keys():
-    yield from (pa.record_batch([np.arange(n, n + 2**17)], SCHEMA) for n in range(0, 2**19, 2**17))
+    for n in range(0, 2**19, 2**17):
+        yield pa.record_batch([np.arange(n, n + 2**17)], SCHEMA)
     over.wait({seconds})
     yield BATCH
 
 def upsert(data):
     changing.create_table("t", data, if_exists="upsert", on="a", compression=None)
 
-client = rt.connect({url!r}, api_key={key!r}, verify={verify!r}, default=False)
-changing = rt.connect({url!r}, api_key={key!r}, verify={verify!r}, dialect="lancedb", default=False)
+options = dict(api_key={key!r}, verify={verify!r}, default=False)
+client = rt.connect({url!r}, **options)
+changing = rt.connect({url!r}, dialect="lancedb", **options)
 """
 DESCRIBED = {
     "version": 1,
@@ -97,12 +104,13 @@ finally:
 
 
 EVERYWHERE = """
+TRACED = ("rt_frames", "requests", "urllib3", "queue", "threading")
 step = at = int(sys.stdin.readline())
 count = 0
 
 def trace(frame, event, _):
     global count
-    if frame.f_globals.get("__name__", "").split(".")[0] in ("rt_frames", "requests", "urllib3", "queue", "threading"):
+    if frame.f_globals.get("__name__", "").split(".")[0] in TRACED:
         count += event in ("call", "return")
         if count == at:
             sys.settrace(None)

@@ -220,9 +220,8 @@ def test_F33_a_ca_bundle_that_cannot_be_used_is_said_before_any_request(
     ):
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(path))
         for variable, verify in (("REQUESTS_CA_BUNDLE", True), ("verify", path)):
-            with pytest.raises(
-                ValueError, match=f"^{variable}: .*{re.escape(str(path))}"
-            ):
+            words = f"^{variable}: .*{re.escape(str(path))}"
+            with pytest.raises(ValueError, match=words):
                 rt.connect("https://service.test", api_key=KEY, verify=verify)
     rt.connect("https://service.test", api_key=KEY, verify=False)
     rt.connect("http://127.0.0.1", api_key=KEY)
@@ -391,10 +390,8 @@ def test_F40_a_proxy_that_lets_nothing_through_is_named(
                 caplog,
                 f"(?s)127.0.0.1:{port} for https://service.test.*{told}",
             )
-            assert (error.attempts, "nothing was sent" in str(error)) == (
-                attempts,
-                True,
-            )
+            assert error.attempts == attempts
+            assert "nothing was sent" in str(error)
             assert "pass-word" not in str(error) + caplog.text
         # a duration, since timeouts are tested: a proxy goes on for a minute
         assert time.monotonic() - start < 20
@@ -527,7 +524,7 @@ def test_a_path_in_the_place_of_a_name_is_taken_apart(tmp_path, path, name, fold
 @pytest.mark.parametrize(
     ("dialect", "more"), [("documented", []), ("lancedb", READ_OTHERWISE)]
 )
-def test_F35_a_name_that_no_address_carries_or_that_may_lead_elsewhere_is_refused_before_anything_is_sent(
+def test_F35_a_name_that_no_address_carries_or_that_may_lead_elsewhere_is_never_sent(
     server, dialect, more
 ):
     client = patient(server, dialect=dialect)

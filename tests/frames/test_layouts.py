@@ -23,7 +23,8 @@ VIEWS = pa.list_view(pa.string_view())
 class Own(pa.ExtensionType):
     """A user's extension type, as pyarrow's documentation shows it, without a hash."""
 
-    __hash__ = None  # type: ignore[assignment]  # which is what Python does where only __eq__ is written
+    # which is what Python does if only __eq__ is written
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, storage: pa.DataType) -> None:
         super().__init__(storage, "own")

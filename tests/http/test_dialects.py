@@ -94,11 +94,8 @@ def test_a_list_is_followed_over_its_pages(server, dialect, first, further):
         (200, {"tables": []}),
     )
     assert connected(server, dialect=dialect).list_tables() == ["b", "a"]
-    assert asked(server) == [
-        f"GET {first}",
-        f"GET {further}x%2Fy%20%26%3D",
-        f"GET {further}z",
-    ]
+    found = asked(server)
+    assert found == [f"GET {first}", f"GET {further}x%2Fy%20%26%3D", f"GET {further}z"]
 
 
 def test_an_argument_the_environment_and_a_pickle_say_the_dialect(server, monkeypatch):

@@ -104,9 +104,8 @@ def test_S11_a_folder_that_was_removed_is_made_again(tmp_path):
         for _ in range(2):
             assert client.list_tables() == []
             client.create_table("t", FRAME)
-            assert lance.dataset(str(folder / "t.lance")).to_table().to_pydict() == {
-                "a": [1, 2]
-            }
+            found = lance.dataset(str(folder / "t.lance")).to_table().to_pydict()
+            assert found == {"a": [1, 2]}
             shutil.rmtree(folder)
 
 
@@ -116,7 +115,8 @@ from pathlib import Path
 folder, closed, opened = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 frame = pl.DataFrame({"a": [1, 2]})
 def threads():
-    return sum("Dummy" not in thread.name for thread in threading.enumerate())  # which are the engine's
+    # those named "Dummy" are the engine's
+    return sum("Dummy" not in thread.name for thread in threading.enumerate())
 def used(numbers):
     for i in numbers:
         with rt.connect(folder / f"closed {i}", default=False) as client:
@@ -147,7 +147,7 @@ print(time.time())
 @pytest.mark.parametrize(
     ("closed", "opened"), [(6, 6), pytest.param(200, 50, marks=pytest.mark.long)]
 )
-def test_S11_folders_leave_nothing_behind_need_four_descriptors_and_end_with_the_interpreter_at_once(
+def test_S11_folders_leave_nothing_behind_need_four_descriptors_and_end_at_once(
     tmp_path, closed, opened
 ):
     """No thread, descriptor, figure or memory.

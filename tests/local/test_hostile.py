@@ -18,7 +18,7 @@ import pyarrow.parquet
 import pytest
 import requests
 
-from tests.support.local import ARROW, TABLE, answered, message, stream, until
+from tests.support.local import TABLE, answered, message, stream, until
 
 END = b"\xff\xff\xff\xff\0\0\0\0"
 
@@ -70,7 +70,7 @@ def test_S03_what_is_no_arrow_stream_is_refused_and_called_by_its_name(
     caller, body, said
 ):
     answer = caller.create("t", body)
-    assert (answer.status_code, said in message(answer)) == (400, True)
+    assert said in message(answer, 400)
     assert caller.tables() == []
 
 
@@ -199,10 +199,10 @@ def test_keys_of_an_upsert_take_about_what_they_are_sent_as(
     other, bounded, rows, keys, status
 ):
     assert other.create("t", rows[:0]).status_code == 200
-    path = f"/v1/table/t/merge_insert/?on={keys}&{UPSERT}"
+    path = f"t/merge_insert/?on={keys}&{UPSERT}"
     body = stream(rows, compression="zstd")
     with bounded(900):
-        answer = other.send("POST", path, body, content_type=ARROW)
+        answer = other.post_rows(path, body)
     assert answer.status_code == status
     shutil.rmtree(other.root / "t.lance")
 
@@ -216,7 +216,7 @@ def test_S15_nulls_without_a_type_are_counted_over_all_batches_and_columns(
     for body in (*many, rows_claimed(2**23 + 1, "no")):
         started = time.monotonic()
         answer = other.create("t", body)
-        assert (answer.status_code, "'n'" in message(answer)) == (413, True)
+        assert "'n'" in message(answer, 413)
         assert time.monotonic() - started < 8
 
 
@@ -273,10 +273,7 @@ def test_a_path_of_many_dots_takes_no_more_than_its_size(other, bounded):
         for path in ("." * 80_000, "n" * 2**23, "n." * 2**22):
             started = time.monotonic()
             answer = other.alter("warm", {"path": path, "rename": "m"})
-            assert (answer.status_code, "unknown column" in message(answer)) == (
-                400,
-                True,
-            )
+            assert "unknown column" in message(answer, 400)
             assert time.monotonic() - started < 4
 
 
@@ -317,9 +314,7 @@ def test_a_long_type_is_shortened_in_messages(caller, arrow):
     table = pa.table({"a": [1]})
     rows = pa.table({"a": pa.nulls(1, arrow)})
     caller.create("t", table)
-    answer = caller.send(
-        "POST", "/v1/table/t/insert/", stream(rows), content_type=ARROW
-    )
+    answer = caller.post_rows("t/insert/", rows)
     assert answer.status_code == 400
     assert "but int64 in the table" in message(answer)
     assert len(message(answer)) < 400

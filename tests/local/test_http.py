@@ -324,7 +324,10 @@ def test_wrong_addresses_methods_and_content_types_have_answers_of_their_own(cal
     [
         (b"GET /v1/tables HTTP/1.1\r\nHost: localhost\r\nx-api-key: KEY\r\n\r\n", 200),
         (
-            b"POST /v1/table/t/query/ HTTP/1.1\r\nHost: localhost\r\nx-api-key: KEY\r\nContent-Length: 0\r\n\r\n",
+            (
+                b"POST /v1/table/t/query/ HTTP/1.1\r\nHost: localhost\r\n"
+                b"x-api-key: KEY\r\nContent-Length: 0\r\n\r\n"
+            ),
             200,
         ),
         (

@@ -15,27 +15,22 @@ import pyarrow as pa
 import pytest
 
 from tests.local.test_service import COLUMNS, TOLD
-from tests.support.local import ARROW, Caller, message, stream, until
+from tests.support.compare import printed_keys
+from tests.support.local import UPSERT, Caller, message, stream, until
 
-RULES = {
-    "when_matched_update_all": "true",
-    "when_not_matched_insert_all": "true",
-    "when_not_matched_by_source_delete": "false",
-}
+RULES = f"{UPSERT}&when_not_matched_by_source_delete=false"
 BASE = pa.table({"id": [1, 2, 3], "a": ["x", "y", "z"], "b": [1.0, None, 3.0]})
 
 
-def merge(caller, rows, *keys, rules=RULES, name="t"):
-    body = stream(rows) if isinstance(rows, pa.Table) else rows
-    query = "&".join(
-        [
-            *(f"on={key}" for key in keys or ["id"]),
-            *(f"{rule}={value}" for rule, value in rules.items()),
-        ]
-    )
-    return caller.send(
-        "POST", f"/v1/table/{name}/merge_insert/?{query}", body, content_type=ARROW
-    )
+def merge(caller, rows, *keys, name="t"):
+    on = "&".join(f"on={key}" for key in keys or ["id"])
+    return caller.post_rows(f"{name}/merge_insert/?{on}&{RULES}", rows)
+
+
+def counts(answer):
+    """Return how many rows a merge updated, and how many it inserted."""
+    told = answer.json()
+    return told["num_updated_rows"], told["num_inserted_rows"]
 
 
 def by_key(table, key="id"):
@@ -56,12 +51,10 @@ def test_rows_replace_those_with_their_keys_and_the_others_are_added(there):
         "num_inserted_rows": 1,
         "num_deleted_rows": 0,
     }
-    expected = [BASE.to_pylist()[0], *rows.to_pylist(), BASE.to_pylist()[2]]
-    assert str(by_key(there.read("t"))) == str(
-        by_key(pa.Table.from_pylist(expected, BASE.schema))
-    )
-    answer = merge(there, rows).json()
-    assert (answer["num_updated_rows"], answer["num_inserted_rows"]) == (2, 0)
+    first, _, third = BASE.to_pylist()
+    expected = pa.Table.from_pylist([first, *rows.to_pylist(), third], BASE.schema)
+    assert str(by_key(there.read("t"))) == str(by_key(expected))
+    assert counts(merge(there, rows)) == (2, 0)
     assert there.read("t").num_rows == 4
 
 
@@ -78,28 +71,19 @@ def test_columns_that_the_rows_lack_keep_their_values_and_are_null_in_new_rows(t
 
 
 def test_all_rows_of_the_table_with_a_key_are_updated(there):
-    there.send("POST", "/v1/table/t/insert/", stream(BASE), content_type=ARROW)
-    answer = merge(there, pa.table({"id": [2], "a": ["Y"]})).json()
-    assert (answer["num_updated_rows"], answer["num_inserted_rows"]) == (2, 0)
+    there.post_rows("t/insert/", BASE)
+    assert counts(merge(there, pa.table({"id": [2], "a": ["Y"]}))) == (2, 0)
     assert there.read("t").filter(pa.compute.field("a") == "Y").num_rows == 2
 
 
 def test_rows_of_several_keys_are_one_row_only_if_all_are_alike(caller):
     caller.create("t", pa.table({"k": [1, 1, 2], "d": ["u", "v", "u"], "n": [1, 2, 3]}))
     rows = pa.table({"k": [1, 2], "d": ["v", "v"], "n": [20, 30]})
-    answer = merge(caller, rows, "k", "d").json()
-    assert (answer["num_updated_rows"], answer["num_inserted_rows"]) == (1, 1)
-    assert sorted(
-        map(tuple, (row.values() for row in caller.read("t").to_pylist()))
-    ) == [
-        (1, "u", 1),
-        (1, "v", 20),
-        (2, "u", 3),
-        (2, "v", 30),
-    ]
-    assert "k=1, d='v'" in message(
-        merge(caller, pa.concat_tables([rows, rows]), "k", "d")
-    )
+    assert counts(merge(caller, rows, "k", "d")) == (1, 1)
+    found = [tuple(row.values()) for row in caller.read("t").to_pylist()]
+    assert sorted(found) == [(1, "u", 1), (1, "v", 20), (2, "u", 3), (2, "v", 30)]
+    twice = pa.concat_tables([rows, rows])
+    assert "k=1, d='v'" in message(merge(caller, twice, "k", "d"))
 
 
 NEARLY_RESERVED = ["action", "__Action", "_action", "source", "target", "_distance"]
@@ -109,8 +93,8 @@ NEARLY_RESERVED = ["action", "__Action", "_action", "source", "target", "_distan
 def test_names_that_only_resemble_the_engines_own_are_merged(caller, name):
     table = pa.table({"id": [1, 2], name: ["a", "b"]})
     assert caller.create("t", table).status_code == 200
-    assert merge(caller, table.slice(1)).json()["num_updated_rows"] == 1
-    assert merge(caller, table, name).json()["num_updated_rows"] == 2
+    assert counts(merge(caller, table.slice(1))) == (1, 0)
+    assert counts(merge(caller, table, name)) == (2, 0)
     assert caller.read("t").equals(table)
 
 
@@ -142,14 +126,6 @@ KEYS = {
 }
 
 
-def printed(table):
-    """Give the keys in order of their numbers; Python has no objects for some."""
-    keys = table.sort_by("n")["id"]
-    if pa.types.is_dictionary(keys.type):
-        keys = keys.cast(keys.type.value_type)
-    return keys.combine_chunks().to_string()
-
-
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
 def test_keys_of_all_these_types_are_matched_exactly(caller, keys):
     last = len(keys) - 1
@@ -158,43 +134,29 @@ def test_keys_of_all_these_types_are_matched_exactly(caller, keys):
     assert caller.create("t", before).status_code == 200
     for twice in (pa.concat_tables([rows, rows]), pa.concat_tables([rows[:1], rows])):
         assert "have the same key" in message(merge(caller, twice))
-    without = pa.table(
-        {"id": pa.concat_arrays([keys, pa.nulls(1, keys.type)]), "n": range(last + 2)}
-    )
+    with_null = pa.concat_arrays([keys, pa.nulls(1, keys.type)])
+    without = pa.table({"id": with_null, "n": range(last + 2)})
     assert f"column 'id', row {last + 1}: " in message(merge(caller, without))
     assert caller.read("t").equals(before)
-    answer = merge(caller, rows).json()
-    assert (answer["num_updated_rows"], answer["num_inserted_rows"]) == (1, 1)
+    assert counts(merge(caller, rows)) == (1, 1)
     after = pa.concat_tables([before[1:], rows])
-    assert printed(caller.read("t")) == printed(after)
+    assert printed_keys(caller.read("t")) == printed_keys(after)
     assert caller.read("t").schema == before.schema
 
 
 def test_categories_are_matched_by_value_whatever_their_codes(caller):
-    caller.create(
-        "t", pa.table({"id": pa.array(["u", "v"]).dictionary_encode(), "n": [1, 2]})
-    )
-    rows = pa.table(
-        {"id": pa.array(["w", "v", "x"]).dictionary_encode(), "n": [3, 4, 5]}
-    )
-    body = pa.BufferOutputStream()
-    with pa.ipc.new_stream(body, rows.schema) as writer:
-        for number in range(3):
-            one = rows.slice(number, 1)
-            values = one["id"].cast(pa.string()).combine_chunks().dictionary_encode()
-            writer.write_batch(
-                pa.record_batch({"id": values, "n": one["n"].combine_chunks()})
-            )
-    assert merge(caller, body.getvalue().to_pybytes()).json()["num_updated_rows"] == 1
-    assert {row["id"]: row["n"] for row in caller.read("t").to_pylist()} == {
-        "u": 1,
-        "v": 4,
-        "w": 3,
-        "x": 5,
-    }
-    null_inside = pa.DictionaryArray.from_arrays(
-        pa.array([0, 1], pa.int32()), pa.array(["u", None])
-    )
+    known = pa.array(["u", "v"]).dictionary_encode()
+    caller.create("t", pa.table({"id": known, "n": [1, 2]}))
+    rows = [
+        pa.record_batch({"id": pa.array([value]).dictionary_encode(), "n": [number]})
+        for value, number in (("w", 3), ("v", 4), ("x", 5))
+    ]
+    assert counts(merge(caller, pa.Table.from_batches(rows))) == (1, 2)
+    found = caller.read("t").sort_by("n")
+    assert found["id"].to_pylist() == ["u", "w", "v", "x"]
+    assert found["n"].to_pylist() == [1, 3, 4, 5]
+    indices = pa.array([0, 1], pa.int32())
+    null_inside = pa.DictionaryArray.from_arrays(indices, pa.array(["u", None]))
     assert "row 1" in message(merge(caller, pa.table({"id": null_inside, "n": [1, 2]})))
 
 
@@ -241,9 +203,8 @@ REFUSED = {
 
 @pytest.mark.parametrize(("rows", "said"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_merged_is_refused_and_changes_nothing(there, rows, said):
-    answer = merge(there, rows)
-    assert answer.status_code == 400
-    assert [words for words in said if words not in message(answer)] == []
+    told = message(merge(there, rows), 400)
+    assert [words for words in said if words not in told] == []
     assert there.version("t") == 1
     assert there.read("t").equals(BASE)
     assert there.tables() == ["t"]
@@ -284,9 +245,7 @@ def test_categories_are_equal_by_value_whatever_their_codes(
     options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=deltas)
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
-    answer = merge(caller, sink.getvalue())
-    assert answer.status_code == 400
-    assert words in message(answer)
+    assert words in message(merge(caller, sink.getvalue()), 400)
 
 
 def test_a_double_far_from_the_first_rows_is_found(there):
@@ -326,7 +285,7 @@ def test_keys_of_floats_and_of_nested_types_are_refused(caller, key):
             "updating all matched rows",
         ),
         (
-            "when_matched_update_all=true&when_not_matched_insert_all=true&when_not_matched_by_source_delete=true",
+            f"{UPSERT}&when_not_matched_by_source_delete=true",
             501,
             "source_delete=false",
         ),
@@ -342,8 +301,7 @@ def test_keys_of_floats_and_of_nested_types_are_refused(caller, key):
 def test_other_rules_than_these_two_are_a_501_that_says_which_there_are(
     there, query, status, words
 ):
-    path = f"/v1/table/t/merge_insert?on=id&{query}"
-    answer = there.send("POST", path, stream(BASE), content_type=ARROW)
+    answer = there.post_rows(f"t/merge_insert?on=id&{query}", BASE)
     assert answer.status_code == status
     assert words in answer.text
     assert answer.headers["x-rt-frames"]
@@ -357,31 +315,20 @@ def test_keys_are_named_once_and_exactly(there):
     odd = pa.table({'a"b': [1], "a b+c&d=é": [1]})
     there.create("odd", odd)
     assert "double quote" in message(merge(there, odd, "a%22b", name="odd"))
-    assert (
-        merge(there, odd, "a%20b%2Bc%26d%3D%C3%A9", name="odd").json()[
-            "num_updated_rows"
-        ]
-        == 1
-    )
+    assert counts(merge(there, odd, "a%20b%2Bc%26d%3D%C3%A9", name="odd")) == (1, 0)
     assert merge(there, BASE, name="u").status_code == 404
-    assert (
-        there.send("POST", "/v1/table/t/merge_insert/?on=id", stream(BASE)).status_code
-        == 415
-    )
+    untyped = there.send("POST", "/v1/table/t/merge_insert/?on=id", stream(BASE))
+    assert untyped.status_code == 415
 
 
 def test_a_table_s_columns_without_nulls_are_needed_and_get_none(caller):
-    schema = pa.schema(
-        [
-            pa.field("id", pa.int64(), nullable=False),
-            pa.field("v", pa.string(), nullable=False),
-        ]
-    )
+    types = {"id": pa.int64(), "v": pa.string()}
+    fields = [pa.field(name, kind, nullable=False) for name, kind in types.items()]
+    schema = pa.schema(fields)
     table = pa.table([[1, 2], ["a", "b"]], schema=schema)
     caller.create("t", table)
-    assert "'v' is missing, but must not be null" in message(
-        merge(caller, pa.table({"id": [1]}))
-    )
+    answer = merge(caller, pa.table({"id": [1]}))
+    assert "'v' is missing, but must not be null" in message(answer)
     assert "null" in message(merge(caller, pa.table({"id": [1, 3], "v": ["A", None]})))
     assert caller.read("t").equals(table)
     assert merge(caller, pa.table({"id": [1, 3], "v": ["A", "c"]})).status_code == 200
@@ -413,9 +360,8 @@ def cast(caller, kind):
 def test_a_column_that_was_cast_or_renamed_before_is_not_null_in_new_rows(there, lacks):
     cast(there, "large_string")
     there.alter("t", {"path": "b", "rename": "c"})
-    rows = pa.table(
-        {"id": [2, 9], "a": pa.array(["Y", "n"], pa.large_string()), "c": [2.5, 9.5]}
-    )
+    texts = pa.array(["Y", "n"], pa.large_string())
+    rows = pa.table({"id": [2, 9], "a": texts, "c": [2.5, 9.5]})
     rows = rows.drop_columns([{"b": "c"}[name] for name in lacks])
     assert merge(there, rows).status_code == 200
     found = there.read("t").filter(pa.compute.field("id").isin([2, 9])).sort_by("id")
@@ -446,19 +392,21 @@ def test_a_change_in_the_middle_of_the_stream_is_seen_or_refused_and_loses_nothi
     assert answer.json()["version"] == 4
     assert by_key(there.read("t"))[1] == {"id": 2, "a": "Y", "b": 2.5}
     answer = merge(there, sending(there, rows, lambda: cast(there, "large_string")))
-    assert (answer.status_code, there.version("t")) == (409, 5)
+    assert answer.status_code == 409
+    assert there.version("t") == 5
     assert "columns were changed while its rows" in message(answer)
     cast(there, "string")
     more = pa.table({"id": [9, 2], "a": ["Z", "Y2"], "b": [0.5, 0.5]})
     answer = merge(there, sending(there, rows, lambda: merge(there, more)))
-    assert answer.json()["num_updated_rows"] == 2
+    assert counts(answer) == (2, 0)
     assert by_key(there.read("t"))[1:] == [
         {"id": 2, "a": "Y", "b": 2.5},
         BASE.to_pylist()[2],
         {"id": 9, "a": "n", "b": 9.5},
     ]
     answer = merge(there, sending(there, rows, lambda: drop(there)))
-    assert (answer.status_code, there.tables()) == (404, [])
+    assert answer.status_code == 404
+    assert there.tables() == []
 
 
 def test_rows_for_a_table_that_was_dropped_do_not_reach_a_later_one(there):
@@ -467,7 +415,7 @@ def test_rows_for_a_table_that_was_dropped_do_not_reach_a_later_one(there):
         there.create("t", BASE)
 
     answer = merge(there, sending(there, BASE, drop_and_create))
-    assert (answer.status_code, "dropped" in message(answer)) == (409, True)
+    assert "dropped" in message(answer, 409)
     assert there.version("t") == 1
 
 
@@ -533,9 +481,7 @@ def test_merges_drawn_at_random_are_those_of_a_dict(caller, merges, indexed):
         "kind": pa.dictionary(pa.int32(), pa.string()),
     }
     values = {"text": ["x", "", None], "n": [1, -1, None], "kind": ["u", "v", None]}
-    caller.create(
-        "t", pa.table({name: pa.array([], arrow) for name, arrow in types.items()})
-    )
+    caller.create("t", pa.schema(types).empty_table())
     for number in range(merges):
         if indexed and number % 10 == 5:
             # rows of later merges are not in it
@@ -543,19 +489,14 @@ def test_merges_drawn_at_random_are_those_of_a_dict(caller, merges, indexed):
             table.create_scalar_index("id", "BTREE", replace=True)
         ids = drawn.sample(range(40), drawn.randrange(8))
         some = drawn.sample(names, drawn.randrange(4))
-        rows = {
-            "id": ids,
-            **{name: drawn.choices(values[name], k=len(ids)) for name in some},
-        }
-        table = pa.table(
-            {name: pa.array(column, types[name]) for name, column in rows.items()}
-        )
-        answer = merge(caller, stream(table, rows=3)).json()
+        rows = {"id": pa.array(ids, types["id"])}
+        for name in some:
+            column = drawn.choices(values[name], k=len(ids))
+            rows[name] = pa.array(column, types[name])
+        table = pa.table(rows)
         old = kept.keys() & set(ids)
-        assert (answer["num_updated_rows"], answer["num_inserted_rows"]) == (
-            len(old),
-            len(ids) - len(old),
-        )
+        answer = merge(caller, stream(table, rows=3))
+        assert counts(answer) == (len(old), len(ids) - len(old))
         for row in table.to_pylist():
             kept[row["id"]] = {**dict.fromkeys(types), **kept.get(row["id"], {}), **row}
     found = {row["id"]: row for row in caller.read("t").to_pylist()}

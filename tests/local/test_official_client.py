@@ -133,11 +133,9 @@ def test_the_official_client_counts_filters_adds_alters_and_looks_at_an_old_vers
     table = db.create_table(
         "t", pa.table({"n": range(5000), "s": [f"r{i % 7}" for i in range(5000)]})
     )
-    assert (table.count_rows(), table.count_rows("s = 'r3'"), table.version) == (
-        5000,
-        714,
-        1,
-    )
+    assert table.count_rows() == 5000
+    assert table.count_rows("s = 'r3'") == 714
+    assert table.version == 1
     found = (
         table.search()
         .where("n >= 10 AND s IN ('r3', 'r4')")
@@ -147,17 +145,14 @@ def test_the_official_client_counts_filters_adds_alters_and_looks_at_an_old_vers
         .to_arrow()
     )
     assert found.to_pylist() == [{"n": 11}, {"n": 17}]
-    assert table.search().where("n > 4998").with_row_id(True).to_list() == [
-        {"n": 4999, "s": "r1", "_rowid": 4999}
-    ]
+    got = table.search().where("n > 4998").with_row_id(True).to_list()
+    assert got == [{"n": 4999, "s": "r1", "_rowid": 4999}]
     altered = {"path": "n", "rename": "m", "data_type": pa.int32(), "nullable": True}
     assert table.alter_columns(altered, {"path": "s", "rename": "t"}).version == 2
     more = pa.table({"m": pa.array([7, None], pa.int32()), "t": ["x", None]})
     table.add(more)
-    assert table.search().where("m = 7 OR m IS NULL").to_arrow().to_pydict() == {
-        "m": [7, 7, None],
-        "t": ["r0", "x", None],
-    }
+    got = table.search().where("m = 7 OR m IS NULL").to_arrow().to_pydict()
+    assert got == {"m": [7, 7, None], "t": ["r0", "x", None]}
     with pytest.raises(Exception, match="'x' does not exist"):
         table.add(more.append_column("x", [range(2)]))
     old = lance.dataset(str(caller.root / "t.lance"))
@@ -177,10 +172,8 @@ def test_the_official_client_merges_by_these_two_rules_and_by_no_others(db, call
     upsert = upsert.when_not_matched_insert_all()
     done = upsert.execute(rows)
     assert (done.version, done.num_updated_rows, done.num_inserted_rows) == (2, 1, 1)
-    assert table.search().to_arrow().sort_by("id").to_pydict() == {
-        "id": [1, 2, 3],
-        "a": ["x", "Y", "z"],
-    }
+    found = table.search().to_arrow().sort_by("id").to_pydict()
+    assert found == {"id": [1, 2, 3], "a": ["x", "Y", "z"]}
     with pytest.raises(Exception, match=r"400 .*rows 0 and 2 have the same key"):
         upsert.execute(pa.concat_tables([rows, rows]))
     for others in (
@@ -277,10 +270,7 @@ def test_rows_that_cannot_be_read_to_their_end_are_an_error_and_no_shorter_table
     assert db.open_table("t").head(3).to_pylist() == [{"n": 0}, {"n": 1}, {"n": 2}]
     (caller.root / "t.lance" / "data" / files[0]).unlink()
     answer = caller.send("POST", "/v1/table/t/count_rows/", '{"predicate": "n > 1"}')
-    assert (answer.status_code, "file of the table is missing" in message(answer)) == (
-        500,
-        True,
-    )
+    assert "file of the table is missing" in message(answer, 500)
 
 
 def test_what_is_not_done_is_a_501_that_says_what_and_changes_nothing(db, caller):

@@ -20,14 +20,11 @@ import pyarrow as pa
 import pytest
 
 from tests.local.test_multipart import Write
-from tests.support.local import ARROW, JSON, stream, until
+from tests.support.local import JSON, UPSERT, stream, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-UPSERT = (
-    "merge_insert/?on=id&when_matched_update_all=true&when_not_matched_insert_all=true"
-)
 WHERE = "rt_frames.where"
 TYPES = {"id": pa.int64(), "a": pa.string(), "b": pa.int32()}
 
@@ -93,10 +90,7 @@ def send_slowly(path: str, rows: pa.Table) -> Callable[..., int]:
             wait()
             yield whole[-100:]
 
-        answer = caller.send(
-            "POST", f"/v1/table/{name}/{path}", body(), content_type=ARROW
-        )
-        return answer.status_code
+        return caller.post_rows(f"{name}/{path}", body()).status_code
 
     return send
 
@@ -143,7 +137,11 @@ def upsert(drawn: random.Random) -> Operation:
         added = [table.filled(row) for key, row in new.items() if key not in old]
         return Table(table.types, [*kept, *added])
 
-    return Operation(f"upsert {rows.to_pydict()}", send_slowly(UPSERT, rows), apply)
+    return Operation(
+        f"upsert {rows.to_pydict()}",
+        send_slowly(f"merge_insert/?on=id&{UPSERT}", rows),
+        apply,
+    )
 
 
 def replace(drawn: random.Random) -> Operation:
@@ -203,8 +201,7 @@ def add(drawn: random.Random) -> Operation:
 
     def send(caller, table, wait):
         wait()
-        path = f"/v1/table/{table}/add_columns/"
-        return caller.send("POST", path, stream(empty), content_type=ARROW).status_code
+        return caller.post_rows(f"{table}/add_columns/", empty).status_code
 
     def apply(table):
         if name in table.types:

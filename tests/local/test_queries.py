@@ -33,9 +33,8 @@ def there(caller):
 
 def test_rows_are_filtered_counted_selected_and_limited(there):
     assert rows(ask(there)).equals(NUMBERS)
-    assert rows(ask(there, filter="a > 1", columns=["c", "a"], k=1)).to_pylist() == [
-        {"c": None, "a": 2}
-    ]
+    found = rows(ask(there, filter="a > 1", columns=["c", "a"], k=1)).to_pylist()
+    assert found == [{"c": None, "a": 2}]
     assert rows(ask(there, filter="a > 5")).equals(NUMBERS[:0])
     assert rows(ask(there, k=0)).equals(NUMBERS[:0])
     assert rows(ask(there, offset=2**62, k=2**63 - 1)).num_rows == 0
@@ -85,9 +84,7 @@ def test_what_cannot_be_answered_is_an_error_that_names_it_and_no_path_of_the_ma
     there, request_, status, told
 ):
     answer = ask(there, **request_)
-    assert (answer.status_code, told in message(answer)) == (status, True), message(
-        answer
-    )
+    assert told in message(answer, status)
     assert "/home" not in answer.text
     assert str(there.root).strip("/") not in answer.text
 
@@ -174,7 +171,7 @@ def test_a_body_that_is_not_an_object_is_refused(there):
     for body in ("[]", "x", "[" * 100_000, b"\xff"):
         for operation in ("describe", "count_rows", "query"):
             answer = there.send("POST", f"/v1/table/t/{operation}/", body)
-            assert (answer.status_code, "JSON object" in message(answer)) == (400, True)
+            assert "JSON object" in message(answer, 400)
 
 
 NESTED = {
@@ -205,7 +202,7 @@ def test_a_filter_that_would_end_the_process_is_refused(there):
             ask(there, filter=filter_),
             ask(there, "count_rows", predicate=filter_),
         ):
-            assert (answer.status_code, "250" in message(answer)) == (400, True), what
+            assert "250" in message(answer, 400), what
 
 
 HIDING = {
@@ -217,9 +214,7 @@ HIDING = {
 def test_a_filter_whose_quotes_the_engine_reads_in_another_way_is_refused(there):
     for what, filter_ in HIDING.items():
         answer = ask(there, filter=filter_)
-        assert (answer.status_code, "the filter" in message(answer)) == (400, True), (
-            what
-        )
+        assert "the filter" in message(answer, 400), what
 
 
 WORDS = [

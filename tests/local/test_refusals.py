@@ -12,7 +12,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from tests.support.local import ARROW, JSON, LIST_64, NUMBERS, message, nested, stream
+from tests.support.local import JSON, LIST_64, NUMBERS, message, nested, stream
 
 
 def to(name: str) -> dict[str, str]:
@@ -232,9 +232,7 @@ def test_a_type_that_tables_cannot_hold_is_refused_by_column(caller):
                     [pa.nulls(0, outer.type)], schema=pa.schema([outer])
                 ),
             )
-            assert (answer.status_code, f"'{path}" in message(answer)) == (400, True), (
-                field
-            )
+            assert f"'{path}" in message(answer, 400), field
     assert caller.tables() == []
 
 
@@ -248,10 +246,10 @@ def test_S07_a_column_name_that_the_engine_cannot_keep_is_refused_and_changes_no
 ):
     if name in NAMES:
         answer = caller.create("t", pa.table({name: [1], "b": [2]}))
-        assert (answer.status_code, "name" in message(answer)) == (400, True)
+        assert "name" in message(answer, 400)
     assert caller.create("t", NUMBERS).status_code == 200
     answer = caller.alter("t", rename("a", name))
-    assert (answer.status_code, "'a'" in message(answer)) == (400, True)
+    assert "'a'" in message(answer, 400)
     assert caller.version("t") == 1
     assert caller.read("t").equals(NUMBERS)
 
@@ -346,11 +344,8 @@ def test_a_value_that_tables_cannot_hold_is_refused_with_its_path(
     answer = caller.create(
         "t", pa.table({"fine": pa.nulls(len(values), pa.int8()), "c": values})
     )
-    assert (answer.status_code, column in message(answer), said in message(answer)) == (
-        400,
-        True,
-        True,
-    )
+    assert column in message(answer, 400)
+    assert said in message(answer)
     assert caller.tables() == []
 
 
@@ -405,10 +400,8 @@ def test_rows_without_a_column_that_may_not_be_null_are_refused_by_its_name(call
             schema=pa.schema([("m", pa.int64()), not_null(pa.int64())]),
         ),
     )
-    answer = caller.send(
-        "POST", "/v1/table/t/insert/", stream(pa.table({"m": [2]})), content_type=ARROW
-    )
-    assert (answer.status_code, "'x' is missing" in message(answer)) == (400, True)
+    answer = caller.post_rows("t/insert/", pa.table({"m": [2]}))
+    assert "'x' is missing" in message(answer, 400)
     assert caller.read("t")["m"].to_pylist() == [1]
 
 
@@ -421,11 +414,8 @@ def test_json_that_the_engine_keeps_is_stored_with_its_values_at_every_depth(cal
     nested = pa.ListArray.from_arrays([0, 2, 3, 3], texts)
     caller.create("t", pa.table({"c": texts, "l": nested}))
     back = caller.read("t")
-    assert [text and json.loads(text) for text in back["c"].to_pylist()] == [
-        {"b": [1, 2.5, -(2**63), 2**64 - 1], "a": None},
-        None,
-        "text",
-    ]
+    found = [text and json.loads(text) for text in back["c"].to_pylist()]
+    assert found == [{"b": [1, 2.5, -(2**63), 2**64 - 1], "a": None}, None, "text"]
     assert [len(texts) for texts in back["l"].to_pylist()] == [2, 1, 0]
 
 
@@ -497,15 +487,12 @@ def test_one_text_among_many_of_its_form_is_refused_or_stored_as_if_it_were_alon
         answer = caller.create(f"t{number}", pa.table({"c": json_of(*column)}))
         assert answer.status_code == status, value
         if status == 400:
-            assert ("'c'" in message(answer), repr(text)[:100] in message(answer)) == (
-                True,
-                True,
-            )
+            assert "'c'" in message(answer)
+            assert repr(text)[:100] in message(answer)
         else:
             back = caller.read(f"t{number}")["c"].to_pylist()
-            assert [json.loads(one) for one in back] == [
-                json.loads(one) for one in column
-            ]
+            found = [json.loads(one) for one in back]
+            assert found == [json.loads(one) for one in column]
     assert len(caller.tables()) == (0 if status == 400 else len(texts))
 
 
@@ -515,16 +502,12 @@ def test_json_of_many_forms_and_of_deep_ones_is_read_text_by_text(caller):
     unlike = [json.dumps({f"k{i}": i, "l": [[[{"deep": i}]]]}) for i in range(500)]
     for name, column in {"a": deep, "b": [*objects, *unlike]}.items():
         assert caller.create(name, pa.table({"c": json_of(*column)})).status_code == 200
-        assert [json.loads(one) for one in caller.read(name)["c"].to_pylist()] == [
-            json.loads(one) for one in column
-        ]
+        found = [json.loads(one) for one in caller.read(name)["c"].to_pylist()]
+        assert found == [json.loads(one) for one in column]
         answer = caller.create(
             "t", pa.table({"c": json_of(*column, '{"k": 1, "k": 2}')})
         )
-        assert (answer.status_code, "'k' more than once" in message(answer)) == (
-            400,
-            True,
-        )
+        assert "'k' more than once" in message(answer, 400)
 
 
 @pytest.mark.parametrize(
@@ -536,17 +519,16 @@ def test_json_of_many_forms_and_of_deep_ones_is_read_text_by_text(caller):
 )
 def test_a_name_with_escapes_does_not_stand_for_what_it_says(caller, alike, text):
     answer = caller.create("t", pa.table({"c": json_of(*[alike] * 100, text)}))
-    assert (answer.status_code, "'k' more than once" in message(answer)) == (400, True)
-    assert (
-        caller.create("t", pa.table({"c": json_of(*[alike] * 100)})).status_code == 200
-    )
+    assert "'k' more than once" in message(answer, 400)
+    found = caller.create("t", pa.table({"c": json_of(*[alike] * 100)})).status_code
+    assert found == 200
 
 
 def test_json_is_not_cast_to_the_engines_form_of_it(caller):
     caller.create("t", pa.table({"c": json_of('{"a": 1}')}))
     for name in ("string", "large_string", "binary", "large_binary"):
         answer = caller.alter("t", cast("c", name))
-        assert (answer.status_code, "'c'" in message(answer)) == (400, True)
+        assert "'c'" in message(answer, 400)
     assert caller.version("t") == 1
 
 
@@ -564,10 +546,7 @@ def test_dictionaries_that_outgrow_their_codes_are_refused_and_small_ones_are_st
         for b in (0, 1)
     ]
     answer = caller.create("t", pa.Table.from_batches(batches))
-    assert (answer.status_code, "'k', send codes of int32" in message(answer)) == (
-        400,
-        True,
-    )
+    assert "'k', send codes of int32" in message(answer, 400)
     table = pa.Table.from_batches(batches[:1])
     assert caller.create("t", table).status_code == 200
     assert caller.read("t").equals(table)

@@ -34,12 +34,7 @@ OTHER = pa.table(
 
 
 def put(caller, name, table, mode="create", slash="/"):
-    return caller.send(
-        "POST",
-        f"/v1/table/{name}/create{slash}?mode={mode}",
-        stream(table),
-        content_type=ARROW,
-    )
+    return caller.post_rows(f"{name}/create{slash}?mode={mode}", table)
 
 
 def described(caller, name, body=b"{}"):
@@ -132,11 +127,9 @@ def test_whatever_is_sent_is_read_back(
     answer = caller.send(
         "POST", f"/v1/tables/{name}", sent, content_type=ARROW, x_request_id=name
     )
-    assert (answer.status_code, answer.json(), answer.headers["x-request-id"]) == (
-        200,
-        {"version": 1},
-        name,
-    )
+    assert answer.status_code == 200
+    assert answer.json() == {"version": 1}
+    assert answer.headers["x-request-id"] == name
     back = caller.read(name)
     assert back.schema.equals(table.schema)
     assert back.to_pydict() == table.to_pydict()
@@ -156,9 +149,8 @@ def test_a_list_has_tables_alone_sorted_and_comes_in_pages_of_the_size_asked_for
         "/v1/namespace/%24/table/list",
         "/v1/table/",
     ):
-        assert caller.send("GET", path).json() == {
-            "tables": ["_c", "a", "a.1", "b", "c"]
-        }
+        found = caller.send("GET", path).json()
+        assert found == {"tables": ["_c", "a", "a.1", "b", "c"]}
         first = caller.send("GET", f"{path}?limit=2").json()
         assert first["tables"] == ["_c", "a"]
         second = caller.send(
@@ -167,7 +159,7 @@ def test_a_list_has_tables_alone_sorted_and_comes_in_pages_of_the_size_asked_for
         assert second == {"tables": ["a.1", "b", "c"]}
         for limit in ("0", "-1", "x", "1.5", "\N{SUPERSCRIPT TWO}", "9" * 30):
             answer = caller.send("GET", f"{path}?limit={limit}")
-            assert (answer.status_code, "limit" in message(answer)) == (400, True)
+            assert "limit" in message(answer, 400)
 
 
 @pytest.mark.parametrize("limit", [1, 20, 198])
@@ -203,13 +195,8 @@ def test_a_column_of_nulls_and_thousands_of_columns_are_stored(caller, columns):
     )
     assert caller.create("wide", wide).status_code == 200
     assert caller.read("wide").equals(wide)
-    backwards = stream(wide.select(wide.column_names[::-1]))
-    assert (
-        caller.send(
-            "POST", "/v1/table/wide/insert/", backwards, content_type=ARROW
-        ).status_code
-        == 200
-    )
+    backwards = wide.select(wide.column_names[::-1])
+    assert caller.post_rows("wide/insert/", backwards).status_code == 200
     assert caller.read("wide").equals(pa.concat_tables([wide, wide]))
 
 
@@ -240,12 +227,12 @@ def test_thousands_of_columns_are_renamed_in_one_request_and_bounded_time(caller
     answer = caller.alter(
         "wide", *({"path": name, "rename": f"{name}_new"} for name in names)
     )
-    assert (answer.status_code, answer.json()) == (200, {"version": 2})
+    assert answer.status_code == 200
+    assert answer.json() == {"version": 2}
     # Lance takes most of it; walking over all names for each path took longer
     assert time.monotonic() - started < 8
-    assert lance.dataset(str(caller.root / "wide.lance")).schema.names == [
-        f"{name}_new" for name in names
-    ]
+    found = lance.dataset(str(caller.root / "wide.lance")).schema.names
+    assert found == [f"{name}_new" for name in names]
 
 
 def test_a_replaced_table_has_the_new_columns_and_who_has_the_old_one_open_goes_on_reading(
@@ -259,9 +246,8 @@ def test_a_replaced_table_has_the_new_columns_and_who_has_the_old_one_open_goes_
         assert described(caller, "t")["version"] == i
     assert old.to_table().equals(TABLE)
     assert caller.tables() == ["t"]
-    assert caller.alter(
-        "t", {"path": "other", "data_type": {"type": "float"}}
-    ).json() == {"version": 7}
+    found = caller.alter("t", {"path": "other", "data_type": {"type": "float"}}).json()
+    assert found == {"version": 7}
 
 
 UNIT = {"unit": "µm"}
@@ -356,13 +342,9 @@ def test_modes_are_read_in_upper_and_lower_case(caller):
         assert put(caller, "t", table, mode).status_code == 200
         assert caller.read("t").num_rows == rows
     for mode, rows in [("APPEND", 2), ("oVERWRITE", 1)]:
-        answer = caller.send(
-            "POST",
-            f"/v1/table/t/insert/?mode={mode}",
-            stream(TABLE[:1]),
-            content_type=ARROW,
-        )
-        assert (answer.status_code, caller.read("t").num_rows) == (200, rows)
+        answer = caller.post_rows(f"t/insert/?mode={mode}", TABLE[:1])
+        assert answer.status_code == 200
+        assert caller.read("t").num_rows == rows
 
 
 def test_tables_that_older_engines_wrote_are_replaced(caller):
@@ -424,7 +406,7 @@ def test_a_table_that_cannot_be_opened_is_to_be_dropped_before_a_write_in_parts(
     write = Write(damaged)
     assert write.part(OTHER, mode="overwrite").status_code == 200
     answer = write.end()
-    assert (answer.status_code, "drop the table" in message(answer)) == (500, True)
+    assert "drop the table" in message(answer, 500)
     assert damaged.tables() == ["t"]
 
 
@@ -449,10 +431,7 @@ def test_what_is_in_the_way_and_no_table_is_named_and_left_alone(caller):
             put(caller, "t", TABLE),
             put(caller, "t", TABLE, "overwrite"),
         ):
-            assert (answer.status_code, "'t.lance'" in message(answer)) == (
-                400,
-                True,
-            ), what
+            assert "'t.lance'" in message(answer, 400), what
         assert (os.path.lexists(place), caller.tables()) == (True, [])
         remove()
 
@@ -461,17 +440,14 @@ def test_a_bad_stream_mode_or_commit_leaves_the_table_and_its_files_as_they_were
     caller,
 ):
     caller.create("t", TABLE)
-    path = "/v1/table/t/create/?mode=overwrite"
-    assert (
-        caller.send("POST", path, stream(OTHER)[:-8], content_type=ARROW).status_code
-        == 400
-    )
+    cut = caller.post_rows("t/create/?mode=overwrite", stream(OTHER)[:-8])
+    assert cut.status_code == 400
     assert put(caller, "t", OTHER, "append").status_code == 400
     transactions = caller.root / "t.lance" / "_transactions"
     shutil.rmtree(transactions)
     transactions.write_text("in the way")
     answer = put(caller, "t", OTHER, "overwrite")
-    assert (answer.status_code, "file system" in message(answer)) == (507, True)
+    assert "file system" in message(answer, 507)
     assert caller.read("t").equals(TABLE)
     assert (caller.version("t"), files(caller)) == (1, 1)
     transactions.unlink()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import requests
 
-from tests.support.local import ARROW, TABLE, Caller, message, stream
+from tests.support.local import TABLE, Caller, message
 
 
 @pytest.fixture
@@ -71,9 +71,8 @@ def test_S06_alters_at_once_are_done_one_after_the_other_and_none_is_lost(
         lambda one, i=i: one.alter("t", {"path": f"c{i}", "rename": f"d{i}"})
         for i in range(8)
     ]
-    assert sorted(answer.json()["version"] for answer in at_once(*calls)) == list(
-        range(2, 10)
-    )
+    found = sorted(answer.json()["version"] for answer in at_once(*calls))
+    assert found == list(range(2, 10))
     assert caller.read("t").to_pylist() == [{f"d{i}": i for i in range(8)}]
     for i in range(0, 8, 2):  # to one name at once: one column has it
         calls = [
@@ -100,17 +99,14 @@ def test_S06_S14_alters_of_two_processes_at_once_are_both_done_or_one_is_a_confl
     assert set(statuses) <= {200, 409}
     assert statuses.count(200) >= 10
     after = caller.read("t")
-    assert [str(t) for t in after.schema.types] == [
-        "int32" if status == 200 else "int64" for status in statuses
-    ]
+    found = [str(t) for t in after.schema.types]
+    assert found == ["int32" if status == 200 else "int64" for status in statuses]
     assert all(column.to_pylist() == list(range(1000)) for column in after.columns)
 
 
 def replace(one: Caller, number: int) -> requests.Response:
-    body = stream(pa.table({"n": [number] * 1000}))
-    return one.send(
-        "POST", "/v1/table/t/create/?mode=overwrite", body, content_type=ARROW
-    )
+    rows = pa.table({"n": [number] * 1000})
+    return one.post_rows("t/create/?mode=overwrite", rows)
 
 
 def test_one_process_describes_and_alters_a_table_that_another_replaces(caller, other):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import rt_frames as rt
 from rt_frames.local import LocalService
 from tests.local.test_multipart import Write
-from tests.support.local import ARROW, JSON, Caller, age, stream, unnamed
+from tests.support.local import JSON, UPSERT, Caller, age, stream, unnamed
 from tests.support.processes import python
 from tests.support.servers import KEY
 
@@ -46,27 +46,27 @@ def serving(root, keep):
         caller.close()
 
 
-def insert(caller, body, mode="append"):
-    return caller.send(
-        "POST", f"/v1/table/t/insert/?mode={mode}", body, content_type=ARROW
-    )
-
-
 def append(caller):
-    return insert(caller, stream(ADDED))
+    return caller.post_rows("t/insert/?mode=append", ADDED)
+
+
+def append_others(caller):
+    return caller.post_rows("t/insert/?mode=append", pa.table({"x": [1]}))
+
+
+def replace_in_part(caller):
+    return caller.post_rows("t/insert/?mode=overwrite", stream(ROWS)[:-8])
 
 
 def replace(caller):
-    return insert(caller, stream(ROWS), "overwrite")
+    return caller.post_rows("t/insert/?mode=overwrite", ROWS)
 
 
 def in_parts(caller, mode="append", name="t"):
     write = Write(caller, name)
     for part in "ab":
-        assert (
-            write.part(ADDED if mode == "append" else ROWS, part, mode).status_code
-            == 200
-        )
+        rows = ADDED if mode == "append" else ROWS
+        assert write.part(rows, part, mode).status_code == 200
     return write
 
 
@@ -97,8 +97,7 @@ def create_and_drop(caller):
 
 
 def merge(caller):
-    path = "/v1/table/t/merge_insert/?on=n&when_matched_update_all=true&when_not_matched_insert_all=true"
-    return caller.send("POST", path, stream(ADDED), content_type=ARROW)
+    return caller.post_rows(f"t/merge_insert/?on=n&{UPSERT}", ADDED)
 
 
 def ask(caller, operation, **request):
@@ -112,8 +111,7 @@ def delete(caller):
 
 def add_and_drop(caller):
     schema = pa.schema([pa.field("new", pa.int8())])
-    path = "/v1/table/t/add_columns/"
-    caller.send("POST", path, stream(schema.empty_table()), content_type=ARROW)
+    caller.post_rows("t/add_columns/", schema.empty_table())
     return ask(caller, "drop_columns", columns=["new"])
 
 
@@ -146,14 +144,8 @@ THINGS = {  # what is done, and the status of its answer
     "columns added and dropped": (add_and_drop, 200),
     "create and drop": (create_and_drop, 200),
     "a taken name": (lambda caller: caller.create("t", ROWS), 409),
-    "rows that do not fit": (
-        lambda caller: insert(caller, stream(pa.table({"x": [1]}))),
-        400,
-    ),
-    "a table that breaks off": (
-        lambda caller: insert(caller, stream(ROWS)[:-8], "overwrite"),
-        400,
-    ),
+    "rows that do not fit": (append_others, 400),
+    "a table that breaks off": (replace_in_part, 400),
     "values that do not fit": (lambda caller: cast(caller, "n", "int8"), 400),
 }
 
@@ -177,10 +169,8 @@ def test_whatever_is_done_however_often_the_newest_version_and_the_one_before_ar
         assert caller.staged() == []
         assert versions(tmp_path) == [newest - 1, newest]
         assert unnamed(tmp_path) == []
-        assert [path.name for path in tmp_path.iterdir()] == [
-            ".rt_frames-staging",
-            "t.lance",
-        ]
+        found = [path.name for path in tmp_path.iterdir()]
+        assert found == [".rt_frames-staging", "t.lance"]
 
 
 @settings(max_examples=10)
@@ -225,10 +215,8 @@ def test_before_a_write_go_versions_replaced_a_day_ago_and_those_behind_the_nint
     ]
     ninth = overwrites[-9] if len(overwrites) >= 9 else 1
     append(caller)
-    assert versions(caller.root) == [
-        *range(max(ninth, old + 1), newest + 1),
-        newest + 1,
-    ]
+    found = versions(caller.root)
+    assert found == [*range(max(ninth, old + 1), newest + 1), newest + 1]
     assert unnamed(caller.root) == []
     assert caller.read("t").num_rows > 0
 
@@ -359,11 +347,8 @@ def test_parts_outlive_their_service_and_hold_no_descriptor(tmp_path):
         age(tmp_path / ".rt_frames-staging" / writes[0].id, hours=23)
         age(tmp_path / ".rt_frames-staging" / writes[1].id, hours=25)
         append(caller)
-        assert [write.end(caller=caller).status_code for write in writes] == [
-            200,
-            404,
-            *[200] * 48,
-        ]
+        found = [write.end(caller=caller).status_code for write in writes]
+        assert found == [200, 404, *[200] * 48]
         assert caller.read("t").num_rows == 2 + 2 + 49 * 4
         assert caller.staged() == []
 

@@ -63,7 +63,10 @@ import logging, sys, dask, distributed
 if __name__ == "__main__":
     dask.config.set({"distributed.logging.distributed": "critical"})
     with distributed.LocalCluster(
-        n_workers=int(sys.argv[1]), threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
+        n_workers=int(sys.argv[1]),
+        threads_per_worker=1,
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL,
     ) as cluster:
         print(cluster.scheduler_address, flush=True)
         sys.stdin.read()
@@ -177,7 +180,8 @@ if __name__ == "__main__":
         for one in Path("/proc/self/fd").iterdir():
             if one.is_symlink() and os.readlink(one).startswith("socket:"):
                 with socket.socket(fileno=os.dup(int(one.name))) as connection:
-                    if connection.family != socket.AF_UNIX:  # bytes that were acknowledged, in Linux's tcp_info
+                    if connection.family != socket.AF_UNIX:
+                        # bytes that were acknowledged, in Linux's tcp_info
                         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
                         sent += struct.unpack_from("Q", info, 120)[0]
     status = Path("/proc/self/status").read_text()
@@ -188,5 +192,5 @@ if __name__ == "__main__":
 if __name__ == "__main__":
     for way in (False, True):
         seconds, peak, sent = measure(float(sys.argv[1]), through_the_client=way)
-        needed = f"{seconds:.1f} s, the client at most {peak / 1e6:.0f} MB, sent {sent / 1e6:.2f} MB"
-        print("through the client" if way else "by the workers", needed)
+        print("through the client" if way else "by the workers", f"{seconds:.1f} s,")
+        print(f"  the client at most {peak / 1e6:.0f} MB, sent {sent / 1e6:.2f} MB")

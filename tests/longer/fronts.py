@@ -41,16 +41,24 @@ LIMIT = 2**20
 BIG = pa.table({"n": np.arange(2**19)})
 SIZES = [10, 10, 10, 50_000, 300_000]  # rows
 NGINX = """
-user root; worker_processes 2; pid {folder}/nginx.pid; error_log {folder}/error.log info; daemon off;
+user root; worker_processes 2; daemon off;
+pid {folder}/nginx.pid; error_log {folder}/error.log info;
 events {{ }}
 http {{
-  access_log {folder}/access.log; client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+  access_log {folder}/access.log;
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
   fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
   client_max_body_size 0; proxy_http_version 1.1; proxy_set_header X-Request-ID $request_id;
   ssl_certificate {cert}; ssl_certificate_key {cert};
   server {{ listen 127.0.0.1:{plain}; location / {{ proxy_pass {service}; }} }}
-  server {{ listen 127.0.0.1:{tls} ssl; location / {{ proxy_pass {service}; proxy_request_buffering off; }} }}
-  server {{ listen 127.0.0.1:{limit}; client_max_body_size {most}; location / {{ proxy_pass {service}; }} }}
+  server {{
+    listen 127.0.0.1:{tls} ssl; proxy_request_buffering off;
+    location / {{ proxy_pass {service}; }}
+  }}
+  server {{
+    listen 127.0.0.1:{limit}; client_max_body_size {most};
+    location / {{ proxy_pass {service}; }}
+  }}
   server {{ listen 127.0.0.1:{idle}; keepalive_timeout 1s; location / {{ proxy_pass {service}; }} }}
   server {{ listen 127.0.0.1:{decoding}; location / {{ proxy_pass {service}/; }} }}
   server {{ listen 127.0.0.1:{below}; location /api/ {{ proxy_pass {service}/; }} }}
@@ -346,9 +354,10 @@ class Visitor:
             opened.connect(door, api_key="wrong") as stranger,
         ):
             for turn in range(creates):
-                self.create(client, door) if door != "limit" else self.meet_limit(
-                    client, door
-                )
+                if door == "limit":
+                    self.meet_limit(client, door)
+                else:
+                    self.create(client, door)
                 if door == "idle" and turn % 5 == 0:
                     time.sleep(self.draw.uniform(0.95, 1.05))
                 if turn % 5 != 4 or door == "limit":

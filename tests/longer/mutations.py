@@ -161,7 +161,10 @@ def whole_answers() -> list[bytes]:
     ]
     answers = []
     for status in (200, 202, 301, 400, 401, 409, 429, 500):
-        head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nRetry-After: 0\r\n".encode()
+        head = (
+            b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\n"
+            b"Retry-After: 0\r\n" % status
+        )
         for body in [
             *(json.dumps(one).encode() for one in found),
             b"",

@@ -9,12 +9,14 @@ It imports the dialect, because tests need small parts, and no option sets their
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
 import re
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -25,6 +27,7 @@ import pyarrow.compute as pc
 
 import rt_frames as rt
 from rt_frames._protocol.operations import LANCEDB
+from tests.support.faults import connected
 from tests.support.local import stream
 from tests.support.servers import Connection, Request, Server
 
@@ -73,8 +76,22 @@ class Hosted:
     # the version that reads see, by table
     cached: dict[str, int] = field(default_factory=dict)
 
+    server: Server = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         self._ids = itertools.count()
+
+    @contextlib.contextmanager
+    def connect(self, **options: Any) -> Iterator[rt.Client]:
+        """Serve, and give a client, whose dialect is LanceDB's if no other is named."""
+        options = {"dialect": "lancedb", **options}
+        with serving(self) as self.server, connected(self.server, **options) as client:
+            yield client
+
+    def meet(self, step: str, fault: str, times: int = sys.maxsize) -> None:
+        """Have the next requests of a step meet a fault, and those of no other step."""
+        left = itertools.repeat(fault, times)
+        self.fault = lambda _, at: next(left, "") if at == step else ""
 
     def __call__(self, connection: Connection) -> None:
         """Serve a connection."""

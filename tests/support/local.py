@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 STRICT_MERGES = int(lance.__version__.partition(".")[0]) >= 14
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
+UPSERT = "when_matched_update_all=true&when_not_matched_insert_all=true"
 
 _SERVE = """
 import sys
@@ -79,6 +80,11 @@ class Caller:
     def create(self, name: str, table: Any) -> requests.Response:
         body = stream(table) if isinstance(table, pa.Table) else table
         return self.send("POST", f"/v1/tables/{name}", body, content_type=ARROW)
+
+    def post_rows(self, path: str, rows: Any) -> requests.Response:
+        """Send a table, or the body of one, to an operation of a table."""
+        body = stream(rows) if isinstance(rows, pa.Table) else rows
+        return self.send("POST", f"/v1/table/{path}", body, content_type=ARROW)
 
     def alter(self, name: str, *alterations: Any) -> requests.Response:
         body = json.dumps({"alterations": alterations})
@@ -169,11 +175,12 @@ def until(condition: Callable[[], object], seconds: float = 60) -> None:
         time.sleep(0.01)
 
 
-def message(answer: requests.Response) -> str:
-    """Check the form of an error response, and return its message."""
+def message(answer: requests.Response, status: int | None = None) -> str:
+    """Check the form of an error response and its status. Return its message."""
     error = answer.json()["error"]
     assert set(error) == {"code", "message"}
     assert error["code"] == answer.status_code
+    assert status in (None, answer.status_code), error
     return error["message"]
 
 

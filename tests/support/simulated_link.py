@@ -21,7 +21,8 @@ COPYING = 5000 * MB  # bytes per second into a socket that has room
 PER_BATCH = 150e-6  # seconds that a batch costs, however small
 
 Codec = Literal["lz4", "zstd"] | None
-Figures = "Mapping[Codec, tuple[float, float]]"  # by codec: input bytes per second, and compressed bytes per input byte
+# by codec: input bytes per second, and compressed bytes per input byte
+Figures = "Mapping[Codec, tuple[float, float]]"
 
 # measured with one thread of a small machine
 MIXED = {"zstd": (300 * MB, 0.29), "lz4": (650 * MB, 0.487)}
