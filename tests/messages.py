@@ -187,7 +187,8 @@ class Calls:
 
 def transcript(text: str) -> str:
     """Make a transcript's calls again, and return it with the new output."""
-    lines, here = [], Path.cwd()
+    lines: list[str] = []
+    here = Path.cwd()
     try:
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
             calls = Calls(Path(folder), stack)

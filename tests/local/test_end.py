@@ -7,6 +7,7 @@ S02, S08, S13 of the matrix in tests/faults/README.md.
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import shutil
 import signal
