@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 ROWS = 200_000
 SLOW = 1.5  # seconds; no call waits for a batch that takes so long
-AT_ONCE = 1.0  # seconds, on a busy machine
+# seconds, on a busy machine; two of them for the question what became of a write
+AT_ONCE = 3.0
 
 
 def numbers() -> pa.Table:
