@@ -18,7 +18,6 @@ from typing import Any
 
 import lance
 import pyarrow as pa
-import pyarrow.compute as pc
 from lance import LanceOperation
 from lance.optimize import Compaction
 from pyarrow import types
@@ -145,7 +144,7 @@ def _has_unused(column: pa.ChunkedArray) -> bool:
     used = set()
     for chunk in column.chunks:
         stored |= {*chunk.dictionary.to_pylist()}
-        codes = pc.unique(chunk.indices.drop_null())
+        codes = chunk.indices.drop_null().unique()
         used |= {*chunk.dictionary.take(codes).to_pylist()}
     return stored != used
 
