@@ -939,8 +939,9 @@ class RemoteTable:
         OutcomeUnknown, ServerError
             If the table may have been compacted; it is safe to compact it again.
         RemoteError
-            If the service refuses, for example because the table has indices, or
-            cannot be reached; nothing was changed.
+            If the service refuses, for example because the table has indices, or, with
+            ``purge``, categories that no row has, or cannot be reached; nothing was
+            changed.
 
         Examples
         --------

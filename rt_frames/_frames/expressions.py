@@ -288,7 +288,7 @@ class _Parser:
                 return Not(IsNull(self._column(first).name))
         if len(parts) == 3:
             for closed, symbols in _CLOSINGS.items():
-                between = first.is_between(parts[1], parts[2], closed)  # type: ignore[arg-type]
+                between = first.is_between(parts[1], parts[2], closed)  # type: ignore[arg-type]  # a key of `_CLOSINGS`
                 if between.meta.eq(node):
                     return self._between(node, parts, symbols)
         raise self._refusal(node)
