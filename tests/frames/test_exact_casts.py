@@ -188,16 +188,16 @@ def means_the_same(before: pa.Scalar, after: pa.Scalar) -> bool:
         return means_the_same(before.value, after)
     if is_.is_dictionary(after.type):
         return means_the_same(before, after.value)
-    one = plain(before)
-    other = plain(after)
     timed = is_.is_temporal(before.type), is_.is_temporal(after.type)
-    # a number of days, seconds, …
+    # a number of days, seconds, …, which may be a moment that Python does not have
     if any(timed) and (is_.is_integer(before.type) or is_.is_integer(after.type)):
         return count(before) == count(after)
+    one = plain(before)
+    other = plain(after)
     if isinstance(one, str) and not isinstance(other, str):
         return written(one, after)
     if isinstance(other, str) and not isinstance(one, str):
-        return written(other, before)
+        return written(other, before) or read_back(other, before)
     if all(timed):
         zones = {getattr(before.type, "tz", None), getattr(after.type, "tz", None)}
         is_same = nanoseconds(before) == nanoseconds(after)
@@ -274,6 +274,11 @@ def written(text: str, scalar: pa.Scalar) -> bool:
     if is_.is_temporal(arrow):
         return microseconds(text) * 1000 == nanoseconds(scalar)[1]
     return isinstance(value, uuid.UUID) and text == str(value)
+
+
+def read_back(text: str, scalar: pa.Scalar) -> bool:
+    """Tell whether a text has the fewest digits that the float is read from."""
+    return scalar.type in FLOATS_OF and FLOATS_OF[scalar.type](text) == scalar.as_py()
 
 
 def microseconds(text: str) -> int:
