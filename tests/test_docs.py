@@ -17,7 +17,6 @@ from pathlib import Path
 
 import lance
 import numpydoc.validate
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -202,18 +201,6 @@ def test_the_readmes_fixture_gives_each_test_a_service_of_its_own(tmp_path):
         command, capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert "8 passed" in done.stdout, done.stdout + done.stderr
-
-
-def test_the_readmes_first_cell_on_the_hosted_service_is_one_address_away(
-    server, monkeypatch
-):
-    monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
-    cell = blocks("python hosted")
-    assert "https://words-x1.us-east-1.example.com" in cell
-    names = {"rt": rt, "df": pd.DataFrame({"sold": [3, 4]})}
-    # the README is ours
-    exec(cell.replace("https://words-x1.us-east-1.example.com", server.url), names)
-    assert [r.line for r in server.posts] == ["POST /v1/tables/sales HTTP/1.1"]
 
 
 def test_the_readmes_way_to_look_at_what_was_stored_works_as_written(tmp_path, capsys):

@@ -135,7 +135,9 @@ def _decimal(given: Value, arrow: pa.DataType) -> Decimal:
         raise _Inexact("pass a finite number")
     unscaled = Fraction(value) * Fraction(10) ** arrow.scale
     if unscaled.denominator != 1:
-        raise _Inexact(f"it has more than {arrow.scale} decimal places; pass a Decimal")
+        if isinstance(value, float):
+            raise _Inexact(f'no float is exact there; pass Decimal("{value!r}")')
+        raise _Inexact(f"it has more than {arrow.scale} decimal places")
     if abs(unscaled) >= 10**arrow.precision:
         raise _Inexact("it is out of range")
     return Decimal((int(unscaled < 0), _digits(unscaled.numerator), -arrow.scale))
@@ -188,7 +190,7 @@ def _in_unit(nanoseconds: int, arrow: pa.DataType) -> int:
 
 def _moment(given: Value, arrow: pa.DataType) -> int | Outside:
     if not isinstance(given.dtype, pl.Datetime):
-        raise _Inexact("pass a datetime")
+        raise _Inexact("pass a datetime, such as datetime(2024, 1, 31)")
     if given.dtype.time_zone is None and arrow.tz is not None:
         raise _Inexact(f"give it the column's zone, {arrow.tz}")
     if given.dtype.time_zone is not None and arrow.tz is None:

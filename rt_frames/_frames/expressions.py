@@ -75,14 +75,21 @@ def as_expression(where: Any) -> pl.Expr:
     if library == "pandas" and type(where).__name__ == "Expression":
         polars = re.sub(r"\bcol\(", "pl.col(", show_value(where))
         raise ValueError(f"where: pandas' expressions cannot be read; write {polars}")
+    shown = show_value(where) if isinstance(where, str) else type(where).__name__
     raise ValueError(
-        'where: expected an expression such as pl.col("n") > 1, got '
-        f"{show_value(where)}; nothing was sent"
+        'where: expected an expression such as pl.col("n") > 1, or a list of tuples '
+        f'such as [("n", ">", 1)], got {shown}; nothing was sent'
     )
 
 
-def _from_tuples(filters: Iterable[Any]) -> pl.Expr:
-    """Return the expression of tuples, all of which must hold."""
+def _from_tuples(filters: list[Any]) -> pl.Expr:
+    """Return the expression of tuples, all of which must hold, or of lists of them."""
+    if filters and all(isinstance(item, list) for item in filters):
+        return functools.reduce(operator.or_, map(_all_of, filters))
+    return _all_of(filters)
+
+
+def _all_of(filters: list[Any]) -> pl.Expr:
     parts = []
     for item in filters:
         if (
@@ -364,7 +371,7 @@ class _Parser:
         if value is None:
             raise ValueError(
                 f"where: {_show(node)} compares with null, which matches no row; use "
-                "is_null() or is_not_null()"
+                "pl.col(…).is_null() or .is_not_null()"
             )
         return Value(value, values.dtype)
 

@@ -14,6 +14,7 @@ from rt_frames._schema.portable import to_portable
 from rt_frames.errors import UnsupportedTypeError
 
 _NUMBERS = {"integers", "floats", "decimals"}
+_PARSED = {*_NUMBERS, "dates and timestamps", "times"}
 # bits of an integer → decimal digits of the largest
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
@@ -44,6 +45,11 @@ def table_type_error(
 ) -> UnsupportedTypeError:
     """Make the error for a type that does not fit the table's."""
     text = f"column {path!r} is {show_type(have)}, but {show_type(target)} in the table"
+    # text is parsed only if the caller asks for it
+    is_parsed = types.is_boolean(target) or family(target) in _PARSED
+    if _is_text(have) and is_parsed and "." not in path:
+        dtypes = {path: _spell(target)}
+        return UnsupportedTypeError(f"{text}; pass {dtypes=} to convert it")
     return UnsupportedTypeError(f"{text}; give it that type first")
 
 

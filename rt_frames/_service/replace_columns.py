@@ -186,6 +186,6 @@ def offer_rewrite(service: Service, name: str) -> str:
             f"{_INSTEAD}"
         )
     return (
-        f"alter_table can read all {rows}, and cast them exactly or not at all; pass "
-        "rewrite=True"
+        f"pass rewrite=True to alter_table, which reads all {rows}, and casts them "
+        "exactly or not at all"
     )

@@ -74,7 +74,7 @@ def test_what_the_engine_refuses_or_does_wrong_is_refused_even_where_losses_are_
     table, column, dtype, lossy
 ):
     after = STORED.cast({column: dtype})
-    with pytest.raises(AlterationError, match=f"{column}: .*2 rows, .*rewrite=True"):
+    with pytest.raises(AlterationError, match=f"{column}: .*rewrite=True.*2 rows, "):
         after.remote.alter_table("t", lossy=lossy)
     assert stored(table).version == 1
 
@@ -174,7 +174,7 @@ def test_every_call_refuses_what_the_engine_refuses_in_the_same_words(
 def test_the_first_call_of_a_client_is_offered_a_rewrite_as_well(table):
     plan = rt.plan_alterations({"qty": "int64"}, {"qty": "float64"})
     fresh = rt.connect(f"{table.client}", default=False)
-    with pytest.raises(AlterationError, match=r"2 rows, .*pass rewrite=True"):
+    with pytest.raises(AlterationError, match=r"pass rewrite=True .*2 rows, "):
         fresh.alter_columns("t", plan)
 
 

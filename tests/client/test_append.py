@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import datetime as dt
 import random
@@ -316,6 +317,7 @@ def test_whatever_is_appended_comes_back_by_name_or_is_refused_by_row(
 
 UNFIT = {  # columns, and what the refusal names; more in tests/messages.txt
     "a number for text": ({"s": [1]}, "'s' is int64, but large_string in the table"),
+    "text for a number": ({"n": ["1"]}, r"pass dtypes={'n': 'int\d+'} to convert it"),
     "a truth for a number": ({"n": [True]}, "'n' is bool"),
     "a time for a date": ({"day": [dt.time(5)]}, "'day' is time64"),
     "other fields": ({"who": [{"id": 1, "title": "x"}]}, "'who' is struct"),
@@ -496,9 +498,14 @@ def test_text_is_refused_for_other_columns_and_cast_by_dtypes(folder, name):
         pa.table({label: pa.nulls(1, arrow) for label, (arrow, *_) in AS_TEXT.items()}),
     )
     for label, (arrow, text, _) in AS_TEXT.items():
-        with pytest.raises(UnsupportedTypeError, match=rf"'{label}' is .* that type"):
+        dtypes = {label: arrow}
+        with pytest.raises(UnsupportedTypeError, match=f"'{label}' is ") as refused:
             append(table, pa.table({label: [text]}))
-        append(table, pl.DataFrame({label: [text]}), dtypes={label: arrow})
+        offer = re.search(r"; pass dtypes=(.*) to convert it$", str(refused.value))
+        assert offer or label == "id"
+        if offer:
+            dtypes = ast.literal_eval(offer[1])
+        append(table, pl.DataFrame({label: [text]}), dtypes=dtypes)
     added = rows(table)[1:].to_pylist()
     found = [row[label] for label, row in zip(AS_TEXT, added, strict=True)]
     assert found == [value for *_, value in AS_TEXT.values()]

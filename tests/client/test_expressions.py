@@ -351,6 +351,7 @@ OTHERS = [
     (at == dt.datetime(1970, 1, 1, tzinfo=UTC), "without zone"),
     (pl.col("utc") == dt.datetime(1970, 1, 1), "zone, UTC"),
     (pl.col("price") == Decimal("1.505"), "2 decimal places"),
+    (pl.col("price") == 1.2, r'pass Decimal\("1.2"\)'),
     (pl.col("price") == 10_000, "out of range"),
     (pl.col("c") < "b", "no order"),
     (pl.col("big") == Decimal("1.5"), "cannot be compared"),
@@ -402,6 +403,8 @@ TUPLES = [
     ([("n", "in", [])], []),
     ([("n", "not in", ())], [1, 2]),
     ([("at", ">", dt.datetime(2000, 1, 1))], [2]),
+    ([[("n", "==", 1)], [("n", ">", 1), ("s", "==", "b")]], [1, 2]),
+    ([[("n", "==", 1)], [("n", ">", 1), ("s", "==", "z")]], [1]),
 ]
 
 
@@ -439,7 +442,9 @@ def test_tuples_are_those_of_pandas(table, filters, found):
         [("n", "in", "ab")],
         [("n", "==", [1])],
         [("n", "==", None)],
-        [[("n", "==", 1)]],
+        [[("n", "==", 1)], ("n", "==", 2)],
+        [[("n", "==", 1)], []],
+        [[[("n", "==", 1)]]],
         [("ns", "==", pd.Timestamp(1))],
         [("ns", "in", [pd.Timestamp(1)])],
     ],
