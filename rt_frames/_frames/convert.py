@@ -280,6 +280,8 @@ class Converter:
                 text += f", row {rows_before + row}"
             rows = array if row is None else array.slice(row, 1)
             failure = _describe_failure(rows, target, reason)
+            if column.appended:
+                failure += ", or alter the table's column"
             raise UnsupportedTypeError(f"{text}: {failure}") from None
 
     def _convert(
