@@ -75,7 +75,7 @@ BODIES: dict[str, tuple[int, Any]] = {
     "409 code 5": (409, {"error": "exists", "code": 5}),
     "409 code 14": (409, {"error": "concurrent commit", "code": 14}),
     "409 code 19": (409, {"error": "not possible in this state", "code": 19}),
-    "401 key": (401, {"error": "the x-api-key header is missing"}),
+    "401 embedded": (401, {"error": "the x-api-key header is missing"}),
     "429 Retry-After": (429, {"error": "slow down"}),
     "413 embedded": (413, {"error": "too large"}),
     "507 embedded": (507, {"error": "no room"}),

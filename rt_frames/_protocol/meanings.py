@@ -247,7 +247,9 @@ MEANINGS = (
         lacks="maybe",
     ),
     Meaning("415", "any", _Response, "no", "never", lacks="maybe"),
-    Meaning("401|403", "any", errors.AuthenticationError, "no", "never", says="key"),
+    Meaning(
+        "401|403", "any", errors.AuthenticationError, "no", "never", says="embedded"
+    ),
     Meaning("401|403", "any", errors.AuthenticationError, "no", "never", _CHECK_KEY),
     # such a service looks for the call first: it ended the upload without a commit, as
     # one does that is killed meanwhile
@@ -338,7 +340,7 @@ _UNTOUCHED = {
 }
 # what LanceDB's codes and the words of services say
 _CODES = {12: "no column", 14: "conflict", 19: "conflict"}
-_WORDS = {"already exists": "exists", "key": "key"}
+_EXISTS = "already exists"
 
 
 @dataclass(frozen=True)
@@ -505,9 +507,8 @@ def _find_word(request: Request, response: Response, message: str) -> str:
     "compressed": the body was, which another service may not support.
     """
     word = _CODES.get(find_code(response) or 0, "")
-    for words, meant in _WORDS.items():
-        if words in message.lower():
-            word = word or meant
+    if not word and _EXISTS in message.lower():
+        word = "exists"
     if word:
         return word
     if _is_embedded(response):

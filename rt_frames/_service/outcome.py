@@ -109,7 +109,7 @@ def _describe_list(
     if listed is None:
         return Explanation(
             f"the tables could not be listed, so {table} may exist",
-            "check before sending again",
+            "list them before sending again",
         )
     if listed:
         before = "but may have existed before"
@@ -121,7 +121,9 @@ def _describe_list(
         )
     if failure.error is errors.UploadInterrupted:
         return Explanation(f"{table} is not listed", _SAFE)
-    return Explanation(f"{table} is not listed yet", "check before sending again")
+    return Explanation(
+        f"{table} is not listed yet", "list the tables again before sending again"
+    )
 
 
 def reclassify_exists(

@@ -341,21 +341,12 @@ def test_F20_the_reason_is_found_in_any_body_at_once_short_printable_and_without
 
 
 @pytest.mark.parametrize("status", [401, 403])
-@pytest.mark.parametrize(
-    ("answer", "keys"),
-    [
-        (b"", 1),
-        ({"error": "denied"}, 1),
-        ({"error": "Invalid API key"}, 1),
-        ({"error": "the x-api-key header is missing or wrong; give a key"}, 2),
-    ],
-)
-def test_F20_a_wrong_key_is_said_once(server, caplog, status, answer, keys):
+@pytest.mark.parametrize("answer", [b"", {"error": "denied"}, {"error": "bad key"}])
+def test_F20_a_wrong_key_is_said_with_what_to_do(server, caplog, status, answer):
     server.answering((status, answer))
     client = patient(server)
     error = fails(lambda: create(client), AUTHENTICATION, caplog)
-    assert str(error).lower().count("key") == keys
-    assert ("belongs to this project" in str(error)) == ("key" not in str(answer))
+    assert str(error).endswith("; check that the API key belongs to this project")
 
 
 # of whatever the message of a server says, a table named so is a table
