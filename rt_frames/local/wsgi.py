@@ -294,6 +294,7 @@ class Application:
         _check_content_type(environ, ARROW)
         if not re.fullmatch(r"[0-9a-fA-F-]{1,64}", part):
             raise HTTPError(400, f"upload_part_id: expected a UUID, got {part!r:.100}")
+        body.checksum = 0
         schema, batches = open_stream(body)
         self._uploads.add_part(
             name,
@@ -302,6 +303,7 @@ class Application:
             replace=replace,
             schema=schema,
             batches=batches,
+            content=lambda: f"{replace=}, {body.received} bytes, {body.checksum}",
         )
         return {}
 

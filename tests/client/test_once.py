@@ -229,6 +229,18 @@ def in_parts(proxy):
         yield client
 
 
+@pytest.mark.parametrize("fault", ["twice", "twice at once"])
+@pytest.mark.parametrize("if_exists", ["append", "replace"])
+def test_parts_that_a_proxy_sends_twice_are_stored_once(
+    in_parts, proxy, service, if_exists, fault
+):
+    proxy.part_fault = fault
+    in_parts.create_table("t", MANY, if_exists=if_exists, compression=None)
+    before = rows_of(OLD) if if_exists == "append" else []
+    assert rows(service) == before + rows_of(MANY)
+    assert version(service) == 2
+
+
 def commits_of(proxy: Proxy) -> list[str]:
     return [one.path for one in proxy.writes if "complete" in one.path]
 
