@@ -79,6 +79,7 @@ def commit(
         # a table without rows is false
         read_version=0 if table is None else table.version,
         operation=operation,
+        uuid=calls.transaction_id(),
         transaction_properties=calls.properties(numbers or {}),
     )
     try:
