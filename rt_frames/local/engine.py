@@ -490,6 +490,8 @@ def is_conflict(error: BaseException) -> bool:
 
 def is_damage(error: BaseException) -> bool:
     """Return whether files of the table are at fault, not the disk or the memory."""
+    if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        return False
     known = _find_known_failure(error, "", certain=False)
     return known is None or bool(_NOT_FOUND.search(str(error)))
 

@@ -31,6 +31,7 @@ from rt_frames.local import (
     calls,
     changes,
     compaction,
+    engine,
     history,
     merge,
     query,
@@ -404,7 +405,8 @@ class Application:
         self, environ: Environ, _body: Body, name: str
     ) -> dict[str, Any]:
         table = self._store.open(name)
-        return {"versions": history.list_versions(table, _limit(environ))}
+        with engine.as_http_errors(state=""):
+            return {"versions": history.list_versions(table, _limit(environ))}
 
     def _count_rows(self, _environ: Environ, body: Body, name: str) -> int:
         return query.count_rows(*self._open(body, name))
