@@ -179,7 +179,8 @@ def _commit(target: Path, folder: Path) -> int:
             "some parts add rows and others replace them; nothing was changed; send all in "
             "one mode",
         )
-    return commits.append(target, folder, itertools.chain.from_iterable(added))
+    table = engine.open_table(target)
+    return commits.append(target, table, folder, itertools.chain.from_iterable(added))
 
 
 @contextlib.contextmanager
