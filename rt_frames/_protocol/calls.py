@@ -211,7 +211,7 @@ class Request:
         Upper limit for the configured connect and read timeouts.
     since : int, optional
         Of a write to a server that stores it once, however often it is sent: the
-        table's version before it; 0 if the table is to be created.
+        table's version before it; 0 if the table is to be created or altered.
     id : str
         Sent with each attempt; the requests of a multipart write share one.
     """

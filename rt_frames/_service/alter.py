@@ -17,7 +17,7 @@ from rt_frames import errors
 from rt_frames._frames.rewrite import can_rewrite
 from rt_frames._protocol.calls import Cures
 from rt_frames._protocol.operations import ADD_COLUMNS, ALTER, DROP_COLUMNS
-from rt_frames._protocol.responses import parse_version
+from rt_frames._protocol.responses import Description, parse_version
 from rt_frames._schema.alterations import (
     Alteration,
     AlterationPlan,
@@ -120,7 +120,8 @@ def send(service: Service, name: str, plan: AlterationPlan) -> WriteResult:
         result = drop_columns(service, name, plan.dropped)
     else:
         cures = _cures(service, name, plan)
-        since = service.begin_version(name)
+        # the service finds an alteration without the version at which it began
+        since = service.begin_version(name, Description(None, 0))
         result = service.send_json(
             ALTER, name, plan.to_json(), parse_version, cures=cures, since=since
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+import zlib
 from collections.abc import Callable
 from io import BufferedIOBase
 
@@ -38,7 +39,11 @@ class Body:
         Whether the body was read to its end.
     received : int
         Bytes read so far.
+    checksum : int or None
+        Their CRC-32, if this was set to 0 before.
     """
+
+    checksum: int | None = None
 
     def __init__(
         self,
@@ -79,6 +84,8 @@ class Body:
                 ) from error
             raise HTTPError(400, f"{problem}; send all of it again") from error
         self.received += count
+        if self.checksum is not None:
+            self.checksum = zlib.crc32(view[:count], self.checksum)
         return count
 
     def linger(self) -> None:

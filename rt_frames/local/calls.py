@@ -2,7 +2,8 @@
 
 A client gives each write an id, and the version of the table at which the write began;
 both are the same in its retries. The id is kept with the version that the write made,
-as properties of Lance's transaction, and so is the response. `check` looks for the id
+as properties of Lance's transaction, and so is the response; it also names the file of
+the transaction, which tells at once that an id is new. `check` looks for the id
 under the table's lock, just before a commit; `rt_frames.local.wsgi` looks for it before
 it reports an error, as of a name that the first attempt has taken.
 """
@@ -13,6 +14,7 @@ import contextlib
 import json
 import re
 import time
+import uuid
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
@@ -34,7 +36,8 @@ class Call(NamedTuple):
     id : str
         The same in each attempt.
     since : int
-        The table's version when the call began; 0 if there was no table.
+        The table's version when the call began; 0 if there was none, or if nobody has
+        looked.
     target : str
         Path and query of the request; "" to look for the call alone.
     """
@@ -94,6 +97,12 @@ def properties(numbers: dict[str, int]) -> dict[str, str]:
     return {_ID: call.id, _TARGET: call.target, _ANSWER: json.dumps(numbers)}
 
 
+def transaction_id() -> str:
+    """Return the id of the current call, or a new one for a commit without a call."""
+    call = _current.get()
+    return str(uuid.uuid4()) if call is None else call.id
+
+
 def check(folder: Path, table: Any) -> None:
     """Raise if the current call was carried out, or may have been.
 
@@ -112,12 +121,14 @@ def find(folder: Path, table: Any, call: Call) -> dict[str, int] | None:
     if table.version < call.since:
         # dropped, and created again
         raise CannotTell
+    if not call.since and not engine.has_transaction(folder, call.id):
+        return None
     for version in range(table.version, call.since, -1):
         try:
             written = engine.written_at(folder, version)
         except FileNotFoundError:
             raise CannotTell from None
-        # a call that found no table is no older than its retries
+        # a call is no older than its retries
         if not call.since and written < time.time() - engine.YOUNG.total_seconds():
             return None
         kept = engine.read_properties(table, version)

@@ -40,8 +40,7 @@ def delete(folder: Path, staged: Path, request: dict[str, Any]) -> dict[str, int
             'the filter is missing; nothing was changed; send {"predicate": "n > 1"}, or drop '
             "the table",
         )
-    compaction.merge_small(folder)
-    table = lance.dataset(str(folder))
+    table = compaction.merge_small(folder)
     with engine.as_http_errors():
         operation, deleted = draft_deletion(folder, table, staged, condition)
         # it may hold personal data, which would stay in the log

@@ -79,6 +79,7 @@ def commit(
         # a table without rows is false
         read_version=0 if table is None else table.version,
         operation=operation,
+        uuid=calls.transaction_id(),
         transaction_properties=calls.properties(numbers or {}),
     )
     try:
@@ -233,25 +234,24 @@ def create(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -
     return engine.verify_readable(dataset)
 
 
-def append(folder: Path, staged: Path, fragments_json: Iterable[str]) -> int:
+def append(
+    folder: Path, table: Any, staged: Path, fragments_json: Iterable[str]
+) -> int:
     """Append staged rows to their table in one commit; return the new version."""
-    table, fragments = open_staged(folder, staged, fragments_json)
+    fragments = read_staged(table, staged, fragments_json)
     operation = LanceOperation.Append(fragments)
     return commit(folder, table, operation, staged=data_files(staged, fragments))
 
 
-def open_staged(
-    folder: Path, staged: Path, fragments_json: Iterable[str]
-) -> tuple[Any, list[Any]]:
-    """Open a table, and the fragments of staged rows, which fit its columns."""
-    table: Any = lance.dataset(str(folder))
+def read_staged(table: Any, staged: Path, fragments_json: Iterable[str]) -> list[Any]:
+    """Return the fragments of staged rows, which fit a table's columns."""
     if _identity(table) != _identity(lance.dataset(str(staged))):
         raise engine.Conflict(
             409,
             "the table's columns were changed while its rows were sent; nothing was stored; try "
             "again",
         )
-    return table, [lance.FragmentMetadata.from_json(text) for text in fragments_json]
+    return [lance.FragmentMetadata.from_json(text) for text in fragments_json]
 
 
 def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:

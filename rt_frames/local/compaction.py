@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import lance
-import pyarrow as pa
 from lance import LanceOperation
 from lance.optimize import Compaction
 from pyarrow import types
@@ -42,12 +40,15 @@ BATCH_BYTES = 2**22
 MAX_BATCH_ROWS = 2**13
 
 
-def merge_small(folder: Path) -> None:
-    """Merge a table's small fragments if they are many; log what fails."""
+def merge_small(folder: Path) -> Any:
+    """Merge a table's small fragments if they are many; return the table.
+
+    What fails is logged.
+    """
+    table = lance.dataset(str(folder))
+    if len(table.get_fragments()) <= MAX_SMALL:
+        return table
     try:
-        table = lance.dataset(str(folder))
-        if len(table.get_fragments()) <= MAX_SMALL:
-            return
         small = _list_small(table)
         _leave_out_large(small)
         if len(small) > MAX_SMALL and not _find_obstacle(table):
@@ -62,6 +63,7 @@ def merge_small(folder: Path) -> None:
             folder.stem,
             error,
         )
+    return lance.dataset(str(folder))
 
 
 def compact(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, int]:
@@ -124,7 +126,7 @@ def _find_unused(folder: Path, table: Any) -> str:
     for path, field, _ in iter_fields(table.schema):
         if not types.is_dictionary(field.type):
             continue
-        if "." in path or any(map(_has_unused, _columns(table, path))):
+        if "." in path or _has_unused(table, path):
             return (
                 f"column {path!r} has, or may have, categories that no row has, and a purge would "
                 f'leave them; first call rt.table("{folder.stem}").to_polars()'
@@ -133,20 +135,19 @@ def _find_unused(folder: Path, table: Any) -> str:
     return ""
 
 
-def _columns(table: Any, name: str) -> Iterator[pa.ChunkedArray]:
-    """Yield a column's rows, by fragment."""
+def _has_unused(table: Any, name: str) -> bool:
+    """Return whether a fragment has a category that none of its rows has."""
     for fragment in table.get_fragments():
-        yield fragment.to_table(columns=[name])[name]
-
-
-def _has_unused(column: pa.ChunkedArray) -> bool:
-    stored = set()
-    used = set()
-    for chunk in column.chunks:
-        stored |= {*chunk.dictionary.to_pylist()}
-        codes = chunk.indices.drop_null().unique()
-        used |= {*chunk.dictionary.take(codes).to_pylist()}
-    return stored != used
+        stored = set()
+        used = set()
+        for batch in fragment.to_batches(columns=[name]):
+            column = batch.column(0)
+            stored |= {*column.dictionary.to_pylist()}
+            codes = column.indices.drop_null().unique()
+            used |= {*column.dictionary.take(codes).to_pylist()}
+        if stored != used:
+            return True
+    return False
 
 
 def _list_small(table: Any) -> list[Any]:

@@ -314,6 +314,11 @@ def read_properties(table: Any, version: int) -> dict[str, str]:
     return {}
 
 
+def has_transaction(folder: Path, uuid: str) -> bool:
+    """Return whether a commit with this id was begun, and its version is not gone."""
+    return any((folder / "_transactions").glob(f"*-{uuid}.txn"))
+
+
 def purge_versions(folder: Path) -> None:
     """Remove all versions but the newest, and files that killed processes left."""
     versions = _list_versions(folder)
@@ -485,6 +490,8 @@ def is_conflict(error: BaseException) -> bool:
 
 def is_damage(error: BaseException) -> bool:
     """Return whether files of the table are at fault, not the disk or the memory."""
+    if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        return False
     known = _find_known_failure(error, "", certain=False)
     return known is None or bool(_NOT_FOUND.search(str(error)))
 

@@ -7,6 +7,8 @@ import datetime
 import re
 from typing import Any
 
+from rt_frames.local import engine
+
 _EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 # of compactions, which change no row
 _COMPACT = "compact"
@@ -49,10 +51,13 @@ def list_versions(table: Any, limit: int | None) -> list[dict[str, Any]]:
 
 def _open(table: Any, number: int) -> Any:
     """Open a version of a table. None if it was removed, or cannot be read."""
-    # Lance's panics are BaseExceptions (pylance 14)
-    with contextlib.suppress(BaseException):
+    try:
         return table.checkout_version(number)
-    return None
+    except BaseException as error:
+        # Lance's panics are BaseExceptions (pylance 14)
+        if not engine.is_damage(error):
+            raise
+        return None
 
 
 def _describe(version: Any, operation: str) -> dict[str, Any]:

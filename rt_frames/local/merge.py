@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import lance
 import pyarrow as pa
 import pyarrow.types as is_
 
@@ -174,8 +172,7 @@ def _check_unique(
 
 def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
     """Merge staged rows into a table; return the new version and the counts."""
-    compaction.merge_small(folder)
-    table: Any = lance.dataset(str(folder))
+    table = compaction.merge_small(folder)
     with pa.memory_map(str(staged / "rows")) as file:
         schema = pa.ipc.open_stream(file).schema
         try:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lance import LanceOperation
 
 from rt_frames._protocol.calls import WHERE_KEY
-from rt_frames.local import calls, changes, commits, engine
+from rt_frames.local import calls, changes, commits, compaction, engine
 from rt_frames.local.filters import check_filter
 from rt_frames.local.http_error import HTTPError
 
@@ -65,7 +65,8 @@ def commit(
     folder: Path, staged: Path, fragments_json: list[str], condition: str
 ) -> dict[str, int]:
     """Replace the rows that match now; return the new version and their number."""
-    table, fragments = commits.open_staged(folder, staged, fragments_json)
+    table = compaction.merge_small(folder)
+    fragments = commits.read_staged(table, staged, fragments_json)
     deletion, deleted = changes.draft_deletion(
         folder, table, staged / "draft", condition
     )

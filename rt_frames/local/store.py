@@ -224,8 +224,8 @@ class Store:
             fragments_json = engine.stage_append(folder, schema, batches)
             with self.locked_table(name) as target:
                 _check_not_dropped(folder)
-                compaction.merge_small(target)
-                return commits.append(target, folder, fragments_json)
+                table = compaction.merge_small(target)
+                return commits.append(target, table, folder, fragments_json)
 
     def replace_where(
         self,
@@ -242,7 +242,6 @@ class Store:
             staged = replace_where.stage(folder, condition, schema, batches)
             with self.locked_table(name) as target:
                 _check_not_dropped(folder)
-                compaction.merge_small(target)
                 commit = replace_where.commit
                 return _retry(partial(commit, target, folder, staged, condition))
 

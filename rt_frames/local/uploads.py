@@ -2,9 +2,10 @@
 
 A write is a folder in the staging of a `Store`. The name of the folder is the upload
 id, so every process on that root can find it. It holds the rows, the name of their
-table and a claim for each part: an empty file until the part has arrived, then the JSON
-of its fragments (null if the part replaces rows). Nothing is locked between requests,
-so an abandoned write ends by its age, or with its table.
+table and a file for each part, with the JSON of what was staged. Until a part has
+arrived, the file is empty, and its name is longer: a proxy may send a part twice, even
+at once. Nothing is locked between requests, so an abandoned write ends by its age, or
+with its table.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -73,22 +76,33 @@ class Uploads:
         replace: bool,
         schema: pa.Schema,
         batches: Iterator[pa.RecordBatch],
+        content: Callable[[], str],
     ) -> None:
-        """Write a part, invisible until the commit."""
+        """Write a part, invisible until the commit.
+
+        ``content`` tells its content from any other, once the batches were read. A part
+        that is there with the same content is left as it is.
+        """
         fragments_json: list[str] | None = None
         with (
             engine.as_http_errors(),
             self._upload_folder(name, upload_id) as folder,
-            _claimed(folder / "parts" / part) as claim,
+            _arriving(folder / "parts", part) as arriving,
         ):
             try:
                 if replace:
-                    commits.create(folder / "replacing" / part, schema, batches)
+                    table = folder / "replacing" / arriving.name
+                    commits.create(table, schema, batches)
                 else:
                     fragments_json = engine.stage_append(folder, schema, batches)
+                staged = {
+                    "content": content(),
+                    "fragments": fragments_json,
+                    "table": arriving.name,
+                }
                 with self._store.locked_table(name):
                     _check_open(folder)
-                    claim.write_text(json.dumps(fragments_json))
+                    _keep(folder / "parts" / part, arriving, staged)
             except BaseException:
                 # if the write has ended meanwhile, that is the reason to report
                 with contextlib.suppress(Missing), self._store.locked_table(name):
@@ -144,48 +158,58 @@ class Uploads:
 
 def _commit(target: Path, folder: Path) -> int:
     """Append the parts to the table, or replace its rows; return its version."""
-    claims = sorted((folder / "parts").iterdir())
-    texts = [claim.read_text() for claim in claims]
-    if "" in texts:
+    files = sorted((folder / "parts").iterdir())
+    staged = [file for file in files if not file.suffix]
+    arriving = {file.stem for file in files if file.suffix}
+    if not arriving.issubset(file.name for file in staged):
         raise engine.Conflict(
             409,
             "a part is still being sent; nothing was stored; complete the write after it",
         )
-    parts = [json.loads(text) for text in texts]
+    parts = [json.loads(file.read_text()) for file in staged]
     if not parts:
         return int(engine.open_table(target).version)
-    replacing = parts.count(None)
-    if replacing == len(parts):
-        tables = [folder / "replacing" / claim.name for claim in claims]
+    added = [part["fragments"] for part in parts if part["fragments"] is not None]
+    if not added:
+        tables = [folder / "replacing" / part["table"] for part in parts]
         return commits.replace_by_parts(target, folder, tables)
-    if replacing:
+    if len(added) < len(parts):
         raise HTTPError(
             400,
             "some parts add rows and others replace them; nothing was changed; send all in "
             "one mode",
         )
-    return commits.append(target, folder, itertools.chain.from_iterable(parts))
+    table = engine.open_table(target)
+    return commits.append(target, table, folder, itertools.chain.from_iterable(added))
 
 
 @contextlib.contextmanager
-def _claimed(path: Path) -> Iterator[Path]:
-    """Create the claim of a part, and remove it on failure.
-
-    Raise 409 if the part was sent before.
-    """
+def _arriving(parts: Path, part: str) -> Iterator[Path]:
+    """Yield the empty file of a part that has not arrived yet."""
+    path = parts / f"{part}.{uuid.uuid4().hex}"
     try:
-        path.touch(exist_ok=False)
-    except FileExistsError:
-        raise HTTPError(
-            409, f"part {path.name!r} was already sent; give each part its own id"
-        ) from None
+        path.touch()
     except FileNotFoundError:
         raise _NoUpload from None
     try:
         yield path
-    except BaseException:
+    finally:
         path.unlink(missing_ok=True)
-        raise
+
+
+def _keep(path: Path, arriving: Path, staged: dict[str, Any]) -> None:
+    """Keep what was staged for a part, unless it is there.
+
+    Raise 409 if it is there with other content.
+    """
+    if not path.exists():
+        arriving.write_text(json.dumps(staged))
+        arriving.rename(path)
+    elif json.loads(path.read_text())["content"] != staged["content"]:
+        raise HTTPError(
+            409,
+            f"part {path.name!r} was already sent, with other content; give each part its own id",
+        )
 
 
 def _check_open(folder: Path) -> None:

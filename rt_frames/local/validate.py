@@ -131,7 +131,13 @@ def _check_batch(batch: pa.RecordBatch, rows_before: int) -> None:
             try:
                 column.validate(full=True)
             except pa.ArrowInvalid as error:
-                place = _place(name, _first_invalid(column), rows_before)
+                row = None
+                # the values of a slice of others are not its own
+                if not is_.is_nested(column.type) and not is_.is_dictionary(
+                    column.type
+                ):
+                    row = _find_first(pa.record_batch([column], [name]), _is_invalid)
+                place = _place(name, row, rows_before)
                 raise HTTPError(
                     400, f"{place}: {one_line(str(error), 300)}; correct the value"
                 ) from None
@@ -145,24 +151,12 @@ def _place(path: str, row: int | None, rows_before: int | None) -> str:
     return f"column {path!r:.200}, row {rows_before + row} of the Arrow stream"
 
 
-def _first_invalid(column: pa.Array) -> int | None:
-    """Return the first row that is invalid, in a time linear in the rows.
-
-    None if the values of a slice are not its own: those of lists and dictionaries.
-    """
-    if is_.is_nested(column.type) or is_.is_dictionary(column.type):
-        return None
-    start = 0
-    stop = len(column)
-    while stop - start > 1:
-        middle = (start + stop) // 2
-        try:
-            column.slice(start, middle - start).validate(full=True)
-        except pa.ArrowInvalid:
-            stop = middle
-        else:
-            start = middle
-    return start
+def _is_invalid(batch: pa.RecordBatch) -> bool:
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        return True
+    return False
 
 
 def _check_cells(batch: pa.RecordBatch, start: int) -> None:
@@ -171,7 +165,7 @@ def _check_cells(batch: pa.RecordBatch, start: int) -> None:
         return
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         for values in (column, *_categories(column)):
-            row = _find_large(pa.record_batch([values], [name]))
+            row = _find_first(pa.record_batch([values], [name]), _is_large)
             if row is not None:
                 place = f", row {start + row}" if values is column else ""
                 raise HTTPError(
@@ -185,16 +179,22 @@ def _categories(column: pa.Array) -> list[pa.Array]:
     return [column.dictionary] if is_.is_dictionary(column.type) else []
 
 
-def _find_large(batch: pa.RecordBatch, start: int = 0) -> int | None:
-    """Return the first row that takes more than `MAX_CELL_BYTES`."""
-    if count_bytes(batch) <= MAX_CELL_BYTES:
+def _is_large(batch: pa.RecordBatch) -> bool:
+    return count_bytes(batch) > MAX_CELL_BYTES
+
+
+def _find_first(
+    batch: pa.RecordBatch, test: Callable[[pa.RecordBatch], bool], start: int = 0
+) -> int | None:
+    """Return the first row that passes a test, which batches that have it pass."""
+    if not test(batch):
         return None
-    if batch.num_rows == 1:
+    if batch.num_rows < 2:
         return start
     half = batch.num_rows // 2
-    found = _find_large(batch.slice(0, half), start)
+    found = _find_first(batch.slice(0, half), test, start)
     if found is None:
-        found = _find_large(batch.slice(half), start + half)
+        found = _find_first(batch.slice(half), test, start + half)
     return found
 
 

@@ -31,6 +31,7 @@ from rt_frames.local import (
     calls,
     changes,
     compaction,
+    engine,
     history,
     merge,
     query,
@@ -294,6 +295,7 @@ class Application:
         _check_content_type(environ, ARROW)
         if not re.fullmatch(r"[0-9a-fA-F-]{1,64}", part):
             raise HTTPError(400, f"upload_part_id: expected a UUID, got {part!r:.100}")
+        body.checksum = 0
         schema, batches = open_stream(body)
         self._uploads.add_part(
             name,
@@ -302,6 +304,7 @@ class Application:
             replace=replace,
             schema=schema,
             batches=batches,
+            content=lambda: f"{replace=}, {body.received} bytes, {body.checksum}",
         )
         return {}
 
@@ -402,7 +405,8 @@ class Application:
         self, environ: Environ, _body: Body, name: str
     ) -> dict[str, Any]:
         table = self._store.open(name)
-        return {"versions": history.list_versions(table, _limit(environ))}
+        with engine.as_http_errors(state=""):
+            return {"versions": history.list_versions(table, _limit(environ))}
 
     def _count_rows(self, _environ: Environ, body: Body, name: str) -> int:
         return query.count_rows(*self._open(body, name))

@@ -200,6 +200,18 @@ def test_a_version_that_cannot_be_read_is_left_out(place, name):
     assert numbers_of(place.client.table(name)) == [3, 1]
 
 
+def test_a_version_that_the_disk_does_not_give_is_not_left_out(place, name):
+    for _ in range(3):
+        place.append(name, ROWS)
+    manifest = f"{2**64 - 1 - 2:020}.manifest"
+    path = place.root / f"{name}.lance" / "_versions" / manifest
+    path.unlink()
+    # which the file system follows in vain
+    path.symlink_to(path)
+    with pytest.raises(ServerError, match="the file system failed"):
+        place.client.table(name).history()
+
+
 def test_a_time_at_which_clocks_go_back_is_exact(tmp_path, monkeypatch):
     now = dt.datetime.now(dt.UTC)
     # half an hour ago it was an hour later

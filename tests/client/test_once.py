@@ -59,6 +59,10 @@ def rows_of(table: pa.Table) -> list[tuple[object, ...]]:
     return sorted(tuple(row.values()) for row in table.to_pylist())
 
 
+def columns(service: LocalService) -> list[str]:
+    return lance.dataset(str(service.root / "t.lance")).schema.names
+
+
 def version(service: LocalService, name: str = "t") -> int:
     return lance.dataset(str(service.root / f"{name}.lance")).version
 
@@ -133,6 +137,25 @@ def test_a_write_is_stored_once_whatever_a_proxy_makes_of_it(
     assert rows(service, name) == stored
     assert version(service, name) == newest
     assert len({request.headers["x-rt-frames-call"] for request in proxy.writes}) == 1
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_two_columns_swap_their_names_once(client, proxy, service, fault):
+    proxy.faults = [fault]
+    client.table("t").rename({"id": "n", "n": "id"})
+    assert columns(service) == ["n", "id"]
+    assert version(service) == 2
+
+
+def test_a_rename_is_one_request(proxy):
+    with (
+        Server(script=proxy) as server,
+        rt.connect(server.url, api_key=KEY, dialect="lancedb", default=False) as client,
+    ):
+        table = client.create_table("t", OLD)
+        server.requests.clear()
+        table.rename({"n": "m"})
+        assert len(server.requests) == 1
 
 
 def test_two_calls_with_the_same_rows_are_two(client, service):
@@ -227,6 +250,18 @@ def in_parts(proxy):
         client.create_table("t", OLD)
         proxy.writes.clear()
         yield client
+
+
+@pytest.mark.parametrize("fault", ["twice", "twice at once"])
+@pytest.mark.parametrize("if_exists", ["append", "replace"])
+def test_parts_that_a_proxy_sends_twice_are_stored_once(
+    in_parts, proxy, service, if_exists, fault
+):
+    proxy.part_fault = fault
+    in_parts.create_table("t", MANY, if_exists=if_exists, compression=None)
+    before = rows_of(OLD) if if_exists == "append" else []
+    assert rows(service) == before + rows_of(MANY)
+    assert version(service) == 2
 
 
 def commits_of(proxy: Proxy) -> list[str]:
@@ -423,6 +458,21 @@ def test_a_create_is_looked_for_in_the_versions_of_the_last_minutes(caller, serv
     refused = send(caller, "/v1/tables/t", stream(OLD), 0, call)
     assert refused.status_code == 409
     assert "already exists" in message(refused)
+
+
+@pytest.mark.parametrize("since", [0, 1])
+def test_a_rename_that_is_undone_is_not_made_again_by_a_late_arrival(
+    caller, service, since
+):
+    caller.create("t", OLD)
+    alter = "/v1/table/t/alter_columns/"
+    first = json.dumps({"alterations": [{"path": "n", "rename": "m"}]})
+    headers = {"x_rt_frames_call": CALL, "x_rt_frames_since": str(since)}
+    for _ in range(2):
+        renamed = caller.send("POST", alter, first, content_type=JSON, **headers)
+        assert renamed.json() == {"version": 2}
+        caller.alter("t", {"path": "m", "rename": "n"})
+        assert columns(service) == ["id", "n"]
 
 
 def test_a_restore_leaves_the_ids_before_it(caller):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 import subprocess
 import sys
 import time
@@ -61,6 +62,64 @@ def test_a_large_frame_begins_with_small_batches_and_goes_on_with_larger_ones():
     assert sizes[0] <= 4 < max(sizes) <= 32
     assert sizes[0] == min(sizes)
     assert sum(sizes) == values.nbytes / MIB
+
+
+NUMBERS = pa.table({"n": np.arange(12 * MIB)})
+SHARED = pd.Series(["x" * 100] * 400_000, dtype=object)
+WIDE = pa.table({f"c{number}": np.arange(6_000.0) for number in range(500)})
+VIEWS = pa.table({"t": pa.array(["x" * 100] * 400_000, pa.string_view())})
+# a frame, its codec, and the MiB of most batches
+SIZES = {
+    "as it is": (NUMBERS, None, 16),
+    "compressed": (NUMBERS.slice(0, 5 * MIB), "zstd", 4),
+    "objects, which take more than their values": (
+        pd.DataFrame({"t": SHARED}),
+        None,
+        8,
+    ),
+    "16 KiB for each column": (WIDE, "zstd", 8),
+    "all that four threads convert": (VIEWS, None, 20 / 6),
+}
+
+
+@pytest.mark.parametrize(("frame", "codec", "size"), SIZES.values(), ids=SIZES)
+def test_batches_are_as_large_as_memory_and_overhead_allow(
+    four_cores, frame, codec, size
+):
+    sizes = [batch.nbytes / MIB for batch in send(frame, compression=codec).read]
+    # the first ones are small, so that the service begins early
+    later = sizes[4:] if len(sizes) > 4 else sizes
+    assert statistics.median_low(later) == pytest.approx(size, rel=0.4)
+
+
+def test_the_first_batches_to_this_machine_are_small_as_it_may_be_a_tunnel():
+    sent = send(NUMBERS.slice(0, 5 * MIB), compression="auto")
+    assert sent.read[0].nbytes == pytest.approx(MIB / 4, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "kind", "batches"),
+    [
+        (200, 1, np.int64, 2),
+        (50, 10, np.int64, 2),
+        # of more than 256 rows, or 4 KiB, none is copied
+        (300, 1, np.int8, 100),
+        (100, 10, np.int64, 100),
+    ],
+)
+def test_frames_are_joined_if_they_are_small(rows, columns, kind, batches):
+    def make(number):
+        values = np.full(rows, number, kind)
+        return pa.record_batch({f"c{name}": values.copy() for name in range(columns)})
+
+    frames = pa.Table.from_batches(map(make, range(100)))
+    assert len(send(frames).read) == batches
+
+
+def test_no_more_than_a_thousand_frames_are_joined():
+    frames = pa.table({"n": pa.chunked_array([[n] for n in range(3000)])})
+    sizes = [batch.num_rows for batch in send(frames).read]
+    assert sizes == [1, 1024, 1024, 951]
 
 
 @pytest.mark.parametrize("length", [41, 43, 48])

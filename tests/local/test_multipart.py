@@ -55,6 +55,13 @@ class Write:
         path = f"{self.path}/multipart_write/{how}?upload_id={self.id}"
         return (caller or self.caller).send("POST", path, **headers)
 
+    @property
+    def parts(self):
+        return self.caller.root / ".rt_frames-staging" / self.id / "table" / "parts"
+
+    def arriving(self, part):
+        return list(self.parts.glob(f"{part}.*"))
+
 
 @pytest.fixture
 def there(caller):
@@ -116,6 +123,61 @@ def test_what_cannot_be_is_refused(there):
         write.part(one, part, "overwrite")
     assert "different columns" in message(write.end())
     assert numbers(there) == [0]
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_part_that_arrives_twice_is_stored_once(there, mode):
+    write = Write(there)
+    for part in ("a", "b", "a", "b"):
+        assert write.part(rows(ord(part)), part, mode).status_code == 200
+    assert write.end().json() == {"version": 2}
+    assert numbers(there)[-2:] == [97, 98]
+    assert len(numbers(there)) == (3 if mode == "append" else 2)
+
+
+@pytest.mark.parametrize(
+    ("second", "mode"),
+    [(rows(2), "append"), (rows(1, 1), "append"), (rows(1), "overwrite")],
+)
+def test_a_part_of_other_content_needs_an_id_of_its_own(there, second, mode):
+    write = Write(there)
+    assert write.part(rows(1), "a").status_code == 200
+    refused = write.part(second, "a", mode)
+    assert "already sent, with other content" in message(refused, 409)
+    assert write.end().json() == {"version": 2}
+    assert numbers(there) == [0, 1]
+
+
+@pytest.mark.parametrize("ends", ["before the commit", "after it", "never"])
+def test_a_part_that_arrives_again_need_not_wait_for_its_first_arrival(there, ends):
+    write = Write(there)
+    body = stream(rows(1))
+    with there.connect() as slow:
+        path = f"/v1/table/t/insert/?upload_id={write.id}&upload_part_id=a"
+        slow.sendall(there.head(path, f"Content-Length: {len(body)}") + body[:-5])
+        until(lambda: write.arriving("a"))
+        assert write.part(rows(1), "a").status_code == 200
+        if ends == "before the commit":
+            slow.sendall(body[-5:])
+            assert b" 200 " in slow.recv(1000).split(b"\r\n")[0]
+        assert write.end().json() == {"version": 2}
+        if ends == "after it":
+            slow.sendall(body[-5:])
+            assert b" 404 " in slow.recv(1000).split(b"\r\n")[0]
+    assert numbers(there) == [0, 1]
+
+
+def test_a_part_is_known_to_the_next_process(tmp_path):
+    with Process(tmp_path) as first:
+        first.caller.create("t", BASE)
+        write = Write(first.caller)
+        assert write.part(rows(1), "a").status_code == 200
+        first.kill()
+    with Process(tmp_path) as second:
+        assert write.part(rows(1), "a", caller=second.caller).status_code == 200
+        assert write.part(rows(2), "a", caller=second.caller).status_code == 409
+        assert write.end(caller=second.caller).status_code == 200
+        assert numbers(second.caller) == [0, 1]
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
@@ -192,10 +254,7 @@ def test_a_part_that_comes_too_late_is_refused(there):
     with there.connect() as late:
         path = f"/v1/table/t/insert/?upload_id={write.id}&upload_part_id=aa"
         late.sendall(there.head(path, f"Content-Length: {len(body)}") + body[:-5])
-        claimed = (
-            there.root / ".rt_frames-staging" / write.id / "table" / "parts" / "aa"
-        )
-        until(claimed.exists)
+        until(lambda: write.arriving("aa"))
         assert "still being sent" in message(write.end())
         late.sendall(body[-5:])
         assert b" 404 " in late.recv(1000).split(b"\r\n")[0]
@@ -238,7 +297,7 @@ def test_parts_that_nobody_went_on_with_for_a_day_are_given_up_by_any_write(
     there.create("u", BASE)
     write = Write(there)
     write.part(rows(1))
-    parts = there.root / ".rt_frames-staging" / write.id / "table" / "parts"
+    parts = write.parts
     age(parts, hours=23)
     assert write.part(rows(2)).status_code == 200
     assert parts.stat().st_mtime > time.time() - 1000
@@ -257,12 +316,12 @@ def test_parts_that_nobody_went_on_with_for_a_day_are_given_up_by_any_write(
 
 def test_the_day_of_a_part_begins_with_its_end(there):
     write = Write(there)
-    parts = there.root / ".rt_frames-staging" / write.id / "table" / "parts"
+    parts = write.parts
     body = stream(rows(1))
     with there.connect() as slow:
         path = f"/v1/table/t/insert/?upload_id={write.id}&upload_part_id=aa"
         slow.sendall(there.head(path, f"Content-Length: {len(body)}") + body[:-5])
-        until((parts / "aa").exists)
+        until(lambda: write.arriving("aa"))
         age(parts, hours=25)
         assert replace(there, BASE).status_code == 200
         slow.sendall(body[-5:])
@@ -322,11 +381,7 @@ def test_a_part_on_its_way_while_its_table_is_dropped_and_made_again_is_refused(
     with there.connect() as row, there.connect() as part:
         for late, path in ((row, single), (part, parts)):
             late.sendall(there.head(path, f"Content-Length: {len(body)}") + body[:-5])
-        until(
-            (
-                there.root / ".rt_frames-staging" / write.id / "table" / "parts" / "aa"
-            ).exists
-        )
+        until(lambda: write.arriving("aa"))
         until(lambda: len(there.staged()) == 2)
         there.send("POST", "/v1/table/t/drop/")
         there.create("t", BASE)

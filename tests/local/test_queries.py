@@ -281,6 +281,38 @@ def test_the_values_of_categories_do_not_make_batches_small(caller):
     assert len(list(pa.ipc.open_stream(ask(caller).content))) == 1
 
 
+def batches_of(caller, table: pa.Table) -> list[pa.RecordBatch]:
+    """Store a table, read it, and return the batches, but not the last."""
+    caller.create("t", table)
+    batches = list(pa.ipc.open_stream(ask(caller).content))
+    assert pa.Table.from_batches(batches) == table
+    return batches[:-1]
+
+
+def test_a_batch_of_a_read_takes_a_megabyte_of_memory(caller):
+    table = pa.table({name: range(200_000) for name in "abcd"})
+    sizes = {batch.nbytes for batch in batches_of(caller, table)}
+    assert sizes == {2**20}
+
+
+@pytest.mark.parametrize(
+    ("column", "rows"),
+    [(pa.array([1] * 400_000, pa.int8()), 2**17), (pa.array(["x"] * 40_000), 2**13)],
+)
+def test_a_batch_of_narrow_rows_has_not_too_many_for_a_first_one_soon(
+    caller, column, rows
+):
+    batches = batches_of(caller, pa.table({"c": column}))
+    assert {batch.num_rows for batch in batches} == {rows}
+
+
+def test_large_rows_that_no_sample_meets_do_not_make_large_batches(caller):
+    draw = random.Random(0)
+    cells = [draw.randbytes(400_000) if n % 100 == 7 else b"" for n in range(6_400)]
+    sizes = [batch.nbytes for batch in batches_of(caller, pa.table({"c": cells}))]
+    assert 2**21 < max(sizes) < 2**23
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "sizes", [[1000] * 10, [20] * 5 + [2000] * 5, [20] * 9 + [9000]]

@@ -27,12 +27,14 @@ from __future__ import annotations
 
 import datetime
 import struct
+from pathlib import Path
 
 import lance
 import pyarrow as pa
 import pytest
 from lance import LanceOperation
 from lance.bitmap import Bitmap
+from lance.dataset import Transaction
 from lance.optimize import Compaction
 
 TABLE = pa.table(
@@ -190,6 +192,20 @@ def test_lance_calls_rows_that_were_changed_meanwhile_a_conflict_of_a_merge(fold
     other = other.when_matched_update_all().conflict_retries(0)
     with pytest.raises(OSError, match="Too many concurrent writers"):
         other.execute(rows)
+
+
+def test_the_file_of_a_transaction_is_named_by_its_uuid_and_goes_with_its_version(
+    folder,
+):
+    table = lance.dataset(folder)
+    rename = LanceOperation.Project(table.lance_schema)
+    transaction = Transaction(read_version=1, operation=rename, uuid="an-id")
+    lance.LanceDataset.commit(table, transaction)
+    table = lance.write_dataset(TABLE, folder, mode="append")
+    files = Path(folder, "_transactions")
+    assert len(list(files.glob("1-an-id.txn"))) == 1
+    table.cleanup_old_versions(versions=[2])
+    assert list(files.glob("1-an-id.txn")) == []
 
 
 def test_a_plan_has_all_fragments_that_are_not_excluded_if_the_threshold_is_negative(

@@ -68,6 +68,8 @@ class Proxy:
         The last answer that no fault has changed.
     writes : list of Request
         All writes.
+    part_fault : str
+        That of each part of a multipart write.
     """
 
     def __init__(self, url: str) -> None:
@@ -75,6 +77,7 @@ class Proxy:
         self.faults: list[str] = []
         self.earlier = b""
         self.writes: list[Request] = []
+        self.part_fault = ""
 
     def draw_fault(self) -> str:
         return self.faults.pop(0) if self.faults else ""
@@ -88,6 +91,8 @@ class Proxy:
         if request.method == "POST" and "x-rt-frames-call" in request.headers:
             self.writes.append(request)
             fault = self.draw_fault()
+        elif "upload_part_id" in request.path:
+            fault = self.part_fault
         if fault == "truncated":
             connection.body(request, 10**5)
             connection.reset()
@@ -285,6 +290,7 @@ def run(count: int, seed: int) -> Counter[str]:
             for _ in range(count):
                 fault = one.random.choice(FAULTS + KILLS)
                 proxy.faults = [fault]
+                proxy.part_fault = one.random.choice(["", "twice", "twice at once"])
                 counts[f"{one.write()}: {fault}"] += 1
         proxy.close()
     return counts
