@@ -16,14 +16,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from rt_frames import errors
 from rt_frames._frames.exact_value import (
+    OtherZone,
     Outside,
     Value,
     check_comparable,
+    check_zone,
     convert,
 )
 from rt_frames._frames.to_polars import null_row
@@ -110,6 +113,9 @@ def _from_tuple(name: str, op: str, value: Any) -> pl.Expr:
         values = []
         for one in value:
             _check_cut(at, one)
+        if any(isinstance(one, np.datetime64 | np.timedelta64) for one in values):
+            # Polars 2.1 makes no list of them
+            values = pl.select(pl.concat_list(values)).to_series()[0]
             values.append(_plain(one))
         found = column.is_in(values)
         return ~found if op == "not in" else found
@@ -168,7 +174,10 @@ def parse(
     """
     parser = _Parser(schema, cure, owner, {})
     _check_size(expression)
-    condition = parser.parse(expression, 0)
+    try:
+        condition = parser.parse(expression, 0)
+    except OtherZone as error:
+        raise ValueError(str(error)) from None
     if needs_column and not parser.columns:
         raise ValueError(
             f"where: {_show(expression)} names no column, and would match all rows or "
@@ -187,9 +196,16 @@ def recognised(predicate: pl.Expr, schema: pa.Schema) -> list[Condition]:
     with contextlib.suppress(ValueError):
         _check_size(predicate)
         for part in _flatten(predicate, operator.and_):
-            with contextlib.suppress(
-                ValueError, pl.exceptions.PolarsError, errors.UnsupportedTypeError
+            try:
+            except OtherZone as error:
+                # what a frame raises
+                raise pl.exceptions.SchemaError(str(error)) from None
+            except (
+                ValueError,
+                pl.exceptions.PolarsError,
+                errors.UnsupportedTypeError,
             ):
+                continue
                 conditions.append(parser.parse(part, 0))
     return conditions
 
@@ -322,6 +338,7 @@ class _Parser:
         column = self._column(parts[0])
         bounds = []
         for symbol, part in zip(symbols, parts[1:], strict=True):
+        check_zone(column.name, column.type, values.dtype, in_list=True)
             bounds.append(_compare(column, symbol, self._value(node, part)))
         self._check_types(node, column)
         return And(tuple(bounds))
@@ -406,6 +423,7 @@ class _Parser:
 
 def _flatten(node: pl.Expr, join: Callable[[Any, Any], Any]) -> list[pl.Expr]:
     """Return the operands of a chain of one operator, in order."""
+    check_zone(column.name, column.type, value.dtype)
     operands = []
     todo = [node]
     while todo:
