@@ -40,7 +40,6 @@ from rt_frames._schema.leaves import (
     IsNull,
     Not,
     Or,
-    columns_of,
 )
 from rt_frames._text import one_line, show_value
 
@@ -113,10 +112,10 @@ def _from_tuple(name: str, op: str, value: Any) -> pl.Expr:
         values = []
         for one in value:
             _check_cut(at, one)
+            values.append(_plain(one))
         if any(isinstance(one, np.datetime64 | np.timedelta64) for one in values):
             # Polars 2.1 makes no list of them
             values = pl.select(pl.concat_list(values)).to_series()[0]
-            values.append(_plain(one))
         found = column.is_in(values)
         return ~found if op == "not in" else found
     compare = _COMPARISONS.get("==" if op == "=" else op)
@@ -197,6 +196,7 @@ def recognised(predicate: pl.Expr, schema: pa.Schema) -> list[Condition]:
         _check_size(predicate)
         for part in _flatten(predicate, operator.and_):
             try:
+                conditions.append(parser.parse(part, 0))
             except OtherZone as error:
                 # what a frame raises
                 raise pl.exceptions.SchemaError(str(error)) from None
@@ -206,21 +206,7 @@ def recognised(predicate: pl.Expr, schema: pa.Schema) -> list[Condition]:
                 errors.UnsupportedTypeError,
             ):
                 continue
-                conditions.append(parser.parse(part, 0))
     return conditions
-
-
-def parse_for_both(
-    expression: pl.Expr, schema: pa.Schema, table: pa.Schema | None
-) -> Condition:
-    """Return an expression as a condition on the rows of a frame and of its table."""
-    cure = "nothing was sent; compare columns with values"
-    condition = parse(expression, schema, cure, owner="the frame", needs_column=True)
-    for name in columns_of(condition):
-        if table is not None and name not in table.names:
-            offer = did_you_mean(name, table.names)
-            raise ValueError(f"where: the table has no column {name!r}; {offer}")
-    return condition
 
 
 def _check_size(expression: pl.Expr) -> None:
@@ -338,7 +324,6 @@ class _Parser:
         column = self._column(parts[0])
         bounds = []
         for symbol, part in zip(symbols, parts[1:], strict=True):
-        check_zone(column.name, column.type, values.dtype, in_list=True)
             bounds.append(_compare(column, symbol, self._value(node, part)))
         self._check_types(node, column)
         return And(tuple(bounds))
@@ -353,6 +338,7 @@ class _Parser:
                 raise self._refusal(node)
             values = values[0]
         check_comparable(column.name, column.type, "==")
+        check_zone(column.name, column.type, values.dtype, in_list=True)
         exact = []
         for value in _physical(values):
             # as in Polars, a null among the values matches nothing
@@ -423,7 +409,6 @@ class _Parser:
 
 def _flatten(node: pl.Expr, join: Callable[[Any, Any], Any]) -> list[pl.Expr]:
     """Return the operands of a chain of one operator, in order."""
-    check_zone(column.name, column.type, value.dtype)
     operands = []
     todo = [node]
     while todo:
@@ -438,6 +423,7 @@ def _flatten(node: pl.Expr, join: Callable[[Any, Any], Any]) -> list[pl.Expr]:
 
 def _compare(column: _Column, symbol: str, value: Value) -> Condition:
     check_comparable(column.name, column.type, symbol)
+    check_zone(column.name, column.type, value.dtype)
     exact = convert(column.name, column.type, value)
     if not isinstance(exact, Outside):
         return Compare(column.name, column.type, symbol, exact)
