@@ -435,16 +435,18 @@ def test_a_server_of_lancedb_refuses_it_and_every_row_is_there(there):
     assert not there or hosted.tables["t"].rows.equals(BASE)
 
 
-def test_an_embedded_service_of_03_refuses_it_and_every_row_is_there():
-    # it reports no abilities, and ignores parameters
-    headers = {"x-rt-frames": "0.3.0"}
-    hosted = Hosted(tables={"t": Table([[BASE]])}, headers=headers)
+@pytest.mark.parametrize("there", [True, False], ids=["table", "no table"])
+def test_an_embedded_service_of_03_refuses_it_and_every_row_is_there(there):
+    # as it answers: it reports no abilities, and ignores parameters
+    headers = {"phalanx-version": "0.4.0", "x-rt-frames": "0.3.0"}
+    tables = {"t": Table([[BASE]])} if there else {}
+    hosted = Hosted(tables=tables, headers=headers)
     with Server(script=hosted) as server:
         client = rt.Client(server.url, api_key=KEY, dialect="lancedb")
         with pytest.raises(ValueError, match=CANNOT):
             rt.to_table(ROWS, "t", if_exists="replace", where=day == DAY, client=client)
     assert hosted.steps == ["describe"]
-    assert hosted.tables["t"].rows.equals(BASE)
+    assert not there or hosted.tables["t"].rows.equals(BASE)
 
 
 @pytest.mark.parametrize("status", [404, 501])
