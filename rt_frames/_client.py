@@ -43,7 +43,7 @@ from rt_frames._schema.alterations import (
     describe_changes,
 )
 from rt_frames._schema.data_type import is_list, iter_fields
-from rt_frames._service import alter
+from rt_frames._service import alter, changes, history, reads
 from rt_frames._service.service import Service
 from rt_frames._service.where import write_fitting
 from rt_frames._service.write import IfExists, WriteOptions, write
@@ -186,7 +186,7 @@ class Client:
             return RemoteTable(name, self)
         self._service.dialect.path(QUERY, name)
         if isinstance(version, datetime.date):
-            version = self._service.version_at(name, _check_zone(version))
+            version = history.version_at(self._service, name, _check_zone(version))
         version = check_whole_number("version", version, 1)
         return RemoteTable(name, self, version=version, _pinned=True)
 
@@ -472,8 +472,8 @@ class RemoteTable:
         Dropping the reader closes the connection.
         """
         content = query(columns, limit)
-        condition = self._service.condition(
-            self.name, where, self._read_version, self._since
+        condition = reads.find_condition(
+            self._service, self.name, where, self._read_version, self._since
         )
         if condition is not None:
             content["filter"] = condition
@@ -501,7 +501,7 @@ class RemoteTable:
 
     def _query(self, content: Mapping[str, Any]) -> Rows:
         try:
-            return self._service.read(self.name, content, since=self._since)
+            return reads.read_rows(self._service, self.name, content, since=self._since)
         except errors.BadRequest:
             self._check_columns(content.get("columns", ()))
             raise
@@ -732,7 +732,7 @@ class RemoteTable:
             condition = write_fitting(conditions)
             if condition is not None:
                 content["filter"] = condition
-            return service.read(self.name, content, since=self._since)
+            return reads.read_rows(service, self.name, content, since=self._since)
 
         if schema is None:
             with contextlib.closing(read(None, [], 1)) as rows:
@@ -766,8 +766,8 @@ class RemoteTable:
         >>> rt.table("readings").count(pl.col("at") > 0)
         2
         """
-        return self._service.count(
-            self.name, where, self._read_version, since=self._since
+        return reads.count_rows(
+            self._service, self.name, where, self._read_version, self._since
         )
 
     @hide_traceback
@@ -813,7 +813,7 @@ class RemoteTable:
             raise ValueError(
                 "where: a delete needs a condition; to delete all rows, call drop()"
             )
-        version, rows = self._service.delete(self.name, where)
+        version, rows = changes.delete(self._service, self.name, where)
         if version is not None:
             object.__setattr__(self, "_since", version)
         return rows
@@ -858,7 +858,9 @@ class RemoteTable:
         1 create 3
         """
         limit = check_whole_number("limit", limit, 1)
-        versions = self._service.list_versions(self.name, limit, since=self._since)
+        versions = history.list_versions(
+            self._service, self.name, limit, since=self._since
+        )
         return History(versions)
 
     @hide_traceback
@@ -899,7 +901,7 @@ class RemoteTable:
                 "restore: this handle is of no version; choose one of .history(): "
                 f"rt.table({self.name!r}, version=…).restore()"
             )
-        result = self._service.restore(self.name, self.version)
+        result = history.restore(self._service, self.name, self.version)
         return RemoteTable(
             self.name,
             self.client,
@@ -955,7 +957,7 @@ class RemoteTable:
         """
         self._check_newest()
         purge = check_flag("purge", purge)
-        result = self._service.compact(self.name, purge=purge)
+        result = changes.compact(self._service, self.name, purge=purge)
         return RemoteTable(
             self.name,
             self.client,
@@ -992,7 +994,7 @@ class RemoteTable:
         >>> pl.DataFrame({"n": [1]}).remote.to_table("short_lived").drop()
         """
         self._check_newest()
-        self._service.drop(self.name)
+        changes.drop(self._service, self.name)
         self._forget_schema()
         # another table of that name would count its versions from 1
         object.__setattr__(self, "_since", None)

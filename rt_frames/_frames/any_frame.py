@@ -150,9 +150,12 @@ def _checked(source: Source, options: OpenOptions, refusals: Refusals) -> Source
     if options.where is None:
         return source
     # Polars is slow to import
-    from rt_frames._frames.expressions import parse_for_both
+    from rt_frames._frames.expressions import parse
 
-    where = parse_for_both(options.where, source.schema, options.table)
+    cure = "nothing was sent; compare columns with values"
+    where = parse(
+        options.where, source.schema, cure, owner="the frame", needs_column=True
+    )
     source = dataclasses.replace(source, where=where)
     if source.nbytes is not None:
         source.check_where()

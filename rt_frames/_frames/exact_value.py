@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 import struct
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 import pyarrow as pa
@@ -36,6 +38,10 @@ class Outside:
     is_after: bool
 
 
+class OtherZone(Exception):
+    """A column is compared with a moment whose zone is not the column's."""
+
+
 class _Inexact(Exception):
     """The value is not exact in the type, for a reason."""
 
@@ -54,6 +60,41 @@ def check_comparable(name: str, arrow: pa.DataType, symbol: str) -> None:
             f"where: column {name!r} is {show_type(arrow)}, which cannot be compared; "
             "nothing was sent; use other columns, or is_null()"
         )
+
+
+def check_zone(
+    name: str, arrow: pa.DataType, dtype: pl.DataType, *, in_list: bool = False
+) -> None:
+    """Raise OtherZone if Polars does not compare a column with moments of a dtype.
+
+    It compares moments of two zones only if they are in a list.
+    """
+    if not types.is_timestamp(arrow) or not isinstance(dtype, pl.Datetime):
+        return
+    zone = _zone(arrow)
+    if dtype.time_zone == zone or (in_list and zone and dtype.time_zone):
+        return
+    cure = "pass one without zone"
+    if zone:
+        cure = (
+            f"convert it to {zone}" if dtype.time_zone else f"give it the zone {zone}"
+        )
+    raise OtherZone(
+        f"where: column {name!r} ({show_type(arrow)}) is compared with a moment "
+        f"{_in_zone(dtype.time_zone)}; nothing was sent; {cure}"
+    )
+
+
+def _in_zone(zone: str | None) -> str:
+    return f"in zone {zone}" if zone else "without zone"
+
+
+@functools.cache
+def _zone(arrow: pa.DataType) -> str | None:
+    """Return Polars' name of the zone of moments. None if it knows no such zone."""
+    with contextlib.suppress(pl.exceptions.ComputeError):
+        return cast("pl.Datetime", pl.Series(pa.array([], arrow)).dtype).time_zone
+    return None
 
 
 def convert(name: str, arrow: pa.DataType, value: Value) -> Any:
@@ -191,10 +232,6 @@ def _in_unit(nanoseconds: int, arrow: pa.DataType) -> int:
 def _moment(given: Value, arrow: pa.DataType) -> int | Outside:
     if not isinstance(given.dtype, pl.Datetime):
         raise _Inexact("pass a datetime, such as datetime(2024, 1, 31)")
-    if given.dtype.time_zone is None and arrow.tz is not None:
-        raise _Inexact(f"give it the column's zone, {arrow.tz}")
-    if given.dtype.time_zone is not None and arrow.tz is None:
-        raise _Inexact("pass one without zone")
     return _span(given.value, given.dtype.time_unit, arrow)
 
 
@@ -210,6 +247,11 @@ def _span(number: int, unit: str, arrow: pa.DataType) -> int | Outside:
     if not -(2**63) <= whole < 2**63:
         return Outside(whole > 0)
     return _in_unit(nanoseconds, arrow)
+
+
+def _is_moment(arrow: pa.DataType) -> bool:
+    # Polars 2.1 knows no offsets such as +05:30
+    return types.is_timestamp(arrow) and bool(arrow.tz) == bool(_zone(arrow))
 
 
 def _is_text(arrow: pa.DataType) -> bool:
@@ -231,6 +273,6 @@ _CONVERTERS: tuple[tuple[Any, Any], ...] = (
     (_is_bytes, _bytes),
     (types.is_date, _date),
     (types.is_time, _time),
-    (types.is_timestamp, _moment),
+    (_is_moment, _moment),
     (types.is_duration, _duration),
 )

@@ -16,14 +16,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from rt_frames import errors
 from rt_frames._frames.exact_value import (
+    OtherZone,
     Outside,
     Value,
     check_comparable,
+    check_zone,
     convert,
 )
 from rt_frames._frames.to_polars import null_row
@@ -37,7 +40,6 @@ from rt_frames._schema.leaves import (
     IsNull,
     Not,
     Or,
-    columns_of,
 )
 from rt_frames._text import one_line, show_value
 
@@ -118,6 +120,9 @@ def _from_tuple(name: str, op: str, value: Any) -> pl.Expr:
         for one in value:
             _check_cut(at, one)
             values.append(_plain(one))
+        if any(isinstance(one, np.datetime64 | np.timedelta64) for one in values):
+            # Polars 2.1 makes no list of them
+            values = pl.select(pl.concat_list(values)).to_series()[0]
         found = column.is_in(values)
         return ~found if op == "not in" else found
     compare = _COMPARISONS.get("==" if op == "=" else op)
@@ -175,7 +180,10 @@ def parse(
     """
     parser = _Parser(schema, cure, owner, {})
     _check_size(expression)
-    condition = parser.parse(expression, 0)
+    try:
+        condition = parser.parse(expression, 0)
+    except OtherZone as error:
+        raise ValueError(str(error)) from None
     if needs_column and not parser.columns:
         raise ValueError(
             f"where: {_show(expression)} names no column, and would match all rows or "
@@ -194,24 +202,18 @@ def recognised(predicate: pl.Expr, schema: pa.Schema) -> list[Condition]:
     with contextlib.suppress(ValueError):
         _check_size(predicate)
         for part in _flatten(predicate, operator.and_):
-            with contextlib.suppress(
-                ValueError, pl.exceptions.PolarsError, errors.UnsupportedTypeError
-            ):
+            try:
                 conditions.append(parser.parse(part, 0))
+            except OtherZone as error:
+                # what a frame raises
+                raise pl.exceptions.SchemaError(str(error)) from None
+            except (
+                ValueError,
+                pl.exceptions.PolarsError,
+                errors.UnsupportedTypeError,
+            ):
+                continue
     return conditions
-
-
-def parse_for_both(
-    expression: pl.Expr, schema: pa.Schema, table: pa.Schema | None
-) -> Condition:
-    """Return an expression as a condition on the rows of a frame and of its table."""
-    cure = "nothing was sent; compare columns with values"
-    condition = parse(expression, schema, cure, owner="the frame", needs_column=True)
-    for name in columns_of(condition):
-        if table is not None and name not in table.names:
-            offer = did_you_mean(name, table.names)
-            raise ValueError(f"where: the table has no column {name!r}; {offer}")
-    return condition
 
 
 def _check_size(expression: pl.Expr) -> None:
@@ -343,6 +345,7 @@ class _Parser:
                 raise self._refusal(node)
             values = values[0]
         check_comparable(column.name, column.type, "==")
+        check_zone(column.name, column.type, values.dtype, in_list=True)
         exact = []
         for value in _physical(values):
             # as in Polars, a null among the values matches nothing
@@ -427,6 +430,7 @@ def _flatten(node: pl.Expr, join: Callable[[Any, Any], Any]) -> list[pl.Expr]:
 
 def _compare(column: _Column, symbol: str, value: Value) -> Condition:
     check_comparable(column.name, column.type, symbol)
+    check_zone(column.name, column.type, value.dtype)
     exact = convert(column.name, column.type, value)
     if not isinstance(exact, Outside):
         return Compare(column.name, column.type, symbol, exact)

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from rt_frames import errors
 from rt_frames._frames.rewrite import can_rewrite
-from rt_frames._protocol.calls import Cures
+from rt_frames._protocol.calls import Cures, Purpose, json_body
 from rt_frames._protocol.operations import ADD_COLUMNS, ALTER, DROP_COLUMNS
 from rt_frames._protocol.responses import Description, parse_version
 from rt_frames._schema.alterations import (
@@ -119,12 +119,14 @@ def send(service: Service, name: str, plan: AlterationPlan) -> WriteResult:
     elif plan.dropped:
         result = drop_columns(service, name, plan.dropped)
     else:
-        cures = _cures(service, name, plan)
         # the service finds an alteration without the version at which it began
-        since = service.begin_version(name, Description(None, 0))
-        result = service.send_json(
-            ALTER, name, plan.to_json(), parse_version, cures=cures, since=since
+        request = service.request(
+            Purpose(ALTER, name, cures=_cures(service, name, plan)),
+            parse_version,
+            json_body(plan.to_json()),
+            since=service.begin_version(name, Description(None, 0)),
         )
+        result = service.send(request)
     milliseconds = 1000 * (time.monotonic() - start)
     log.info("altered table %s, %.0f ms, %s", name, milliseconds, result.request_id)
     return WriteResult(

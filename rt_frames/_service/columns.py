@@ -12,6 +12,7 @@ from rt_frames._protocol.calls import ARROW_STREAM, Result, add_columns_body, js
 from rt_frames._protocol.operations import ADD_COLUMNS, DROP_COLUMNS
 from rt_frames._protocol.responses import Description, parse_version
 from rt_frames._schema.data_type import map_types, storage
+from rt_frames._service.changes import change
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,8 @@ def add_columns(
         before = service.describe(name)
     added = _stored_types(columns)
     try:
-        return service.change(
+        return change(
+            service,
             ADD_COLUMNS,
             name,
             add_columns_body(columns),
@@ -100,7 +102,8 @@ def drop_columns(service: Service, name: str, columns: Sequence[str]) -> Result:
 
     After an unknown outcome, a table that has none of the columns is a success.
     """
-    return service.change(
+    return change(
+        service,
         DROP_COLUMNS,
         name,
         json_body({"columns": [*columns]}),

@@ -29,6 +29,8 @@ def noting_interrupts(
 ) -> Iterator[Purpose]:
     """Yield the purpose for the block's requests, and note what becomes of the last.
 
+    A block inside another leaves the note to that.
+
     Parameters
     ----------
     purpose : Purpose
@@ -36,6 +38,9 @@ def noting_interrupts(
     find_result : callable
         Returns the result of an interrupted request, or None if that is unknown.
     """
+    if purpose.last_attempt is not None:
+        yield purpose
+        return
     last = LastAttempt()
     try:
         yield purpose._replace(last_attempt=last)

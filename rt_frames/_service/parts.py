@@ -22,6 +22,7 @@ from rt_frames._protocol.calls import (
 )
 from rt_frames._protocol.operations import CREATE
 from rt_frames._protocol.responses import Description, parse_version
+from rt_frames._service.changes import drop
 from rt_frames._service.cluster import ClusterStream
 from rt_frames._service.multipart import MultipartUpload, Sent, send_parts
 from rt_frames._service.outcome import (
@@ -255,7 +256,7 @@ def _drop_empty(
                 "was not dropped"
             )
         if not upload.commit_started:
-            service.drop(name, etag=created.etag, max_timeout=CLEAN_UP_SECONDS)
+            drop(service, name, etag=created.etag, max_timeout=CLEAN_UP_SECONDS)
             return _NOTHING_STORED
     except errors.TableNotFoundError:
         return _NOTHING_STORED

@@ -22,6 +22,7 @@ from rt_frames._protocol.calls import (
     Purpose,
     Request,
     Result,
+    query,
 )
 from rt_frames._protocol.operations import ALTER, BEGIN_PARTS
 from rt_frames._protocol.responses import Description, parse_version
@@ -29,6 +30,7 @@ from rt_frames._schema.data_type import map_types, storage
 from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.multipart import MultipartUpload, Sent, send_parts
 from rt_frames._service.outcome import explain_commit
+from rt_frames._service.reads import list_indices, read_rows
 from rt_frames._service.service import Service
 from rt_frames._service.write import WriteResult
 from rt_frames._text import count
@@ -61,7 +63,7 @@ def replace_columns(
             "multipart writes; nothing was changed"
         )
     rewriting = _Rewriting(service, name, schema, plan)
-    indices = service.list_indices(name)
+    indices = list_indices(service, name)
     result = rewriting.run()
     if indices:
         log.warning(
@@ -146,7 +148,8 @@ class _Rewriting:
 
         Columns keep their metadata.
         """
-        rows = self._service.read_version(self._name, self._before.version)
+        content = {**query(), "version": self._before.version}
+        rows = read_rows(self._service, self._name, content)
         try:
             self._check(_stored(rows.schema), _stored(self._before.schema))
             renamed, casts = altered_schema(rows.schema, self._plan)

@@ -11,10 +11,7 @@ import math
 import os
 import time
 import uuid
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from rt_frames import errors
 from rt_frames._frames.compression import LinkMemory
@@ -25,11 +22,10 @@ from rt_frames._http.arguments import (
     is_loopback,
     parse_base_url,
 )
-from rt_frames._http.session import Outcome, Session
+from rt_frames._http.session import Session
 from rt_frames._names import check_table_name
 from rt_frames._protocol import operations
 from rt_frames._protocol.calls import (
-    JSON,
     NO_CURES,
     Cures,
     Failure,
@@ -40,53 +36,39 @@ from rt_frames._protocol.calls import (
     describe_body,
     find_call,
     json_body,
-    query,
 )
-from rt_frames._protocol.meanings import may_lack_operation
 from rt_frames._protocol.operations import DIALECTS, LIST, Dialect, Operation
 from rt_frames._protocol.responses import (
     Description,
     parse_count,
-    parse_deleted,
     parse_description,
-    parse_indices,
-    parse_no_rows,
     parse_table_names,
-    parse_version,
-    parse_versions,
 )
 from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import (
-    ChangeOutcome,
     explain_by_list,
     explain_unusable,
     explained,
     make_error,
     reclassify_exists,
 )
-from rt_frames._service.where import cure_by_scan, parse_where, write_where
-from rt_frames._text import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rt_frames._http.rows import Rows
     from rt_frames._protocol.calls import Explanation
     from rt_frames._protocol.responses import Response
-    from rt_frames._protocol.versions import Version
 
 log = logging.getLogger("rt_frames")
 
 # a version may be gone as well as a table
-_OF_A_VERSION: Cures = {
+OF_A_VERSION: Cures = {
     errors.TableNotFoundError: "check the table's name and the version"
 }
 # seconds that an interrupted write waits for its result
 RESULT_SECONDS = 2.0
 # the server's first version with multipart writes
 _PARTS_SINCE = (0, 4)
-# versions in which a time is looked for first
-_RECENT = 100
 
 
 class Service:
@@ -221,23 +203,27 @@ class Service:
         self,
         request: Request,
         explain: Callable[[Failure], Explanation] | None = None,
+        retries: int | None = None,
     ) -> Result:
         """Send a request. Raise its error if it fails.
 
-        ``explain`` looks at the table if the outcome is unknown.
+        ``explain`` looks at the table if the outcome is unknown. An interrupt gets a
+        note of what became of the request.
         """
-        return self._result(request, self.session.send(request), explain)
+        with noting_interrupts(request.purpose, self.find_result) as noted:
+            request = dataclasses.replace(request, purpose=noted)
+            outcome = self.session.send(request, retries)
+            if isinstance(outcome, Result):
+                return outcome
+            return self._explain(request, outcome, explain)
 
-    def _result(
+    def _explain(
         self,
         request: Request,
-        outcome: Outcome,
-        explain: Callable[[Failure], Explanation] | None = None,
+        failure: Failure,
+        explain: Callable[[Failure], Explanation] | None,
     ) -> Result:
-        """Return the result of a request, or raise its error."""
-        if isinstance(outcome, Result):
-            return outcome
-        failure = outcome
+        """Raise the error of a request, or return the result that it is."""
         purpose = request.purpose
         if purpose.exist_ok and failure.error is errors.TableExistsError:
             listed = self.is_listed(purpose.table)
@@ -265,9 +251,9 @@ class Service:
         headers = fresh_headers() if self.dialect.has(operations.DESCRIBE) else {}
         path = self.dialect.path(LIST)
         request = Request(purpose, path, parse_table_names, "GET", headers=headers)
-        return self._list(request, retries)
+        return self.list_pages(request, retries)
 
-    def _list(self, first: Request, retries: int | None = None) -> list[Any]:
+    def list_pages(self, first: Request, retries: int | None = None) -> list[Any]:
         """Return all items of a list, following pages."""
         deadline = time.monotonic() + self._options.timeouts.read
         separator = "&" if "?" in first.path else "?"
@@ -275,7 +261,7 @@ class Service:
         items: list[Any] = []
         tokens: set[str] = set()
         while True:
-            result = self._result(request, self.session.send(request, retries))
+            result = self.send(request, retries=retries)
             page, token = result.value
             items += page
             if token is None:
@@ -322,22 +308,6 @@ class Service:
                     return dataclasses.replace(failure, cure=cure)
         return failure
 
-    def send_json(
-        self,
-        operation: Operation,
-        name: str,
-        content: Any,
-        parse: Callable[[Response], Any],
-        *,
-        cures: Cures = NO_CURES,
-        **options: Any,
-    ) -> Result:
-        """Make a JSON request about a table."""
-        purpose = Purpose(operation, name, cures=cures)
-        body = json_body(content)
-        with noting_interrupts(purpose, self.find_result) as noted:
-            return self.send(self._request(noted, parse, body, **options))
-
     def find_result(self, request: Request) -> Result | None:
         """Return the result of a write that was interrupted, or None if unknown.
 
@@ -352,7 +322,7 @@ class Service:
             time.sleep(0.02)
         return None
 
-    def _request(
+    def request(
         self,
         purpose: Purpose,
         parse: Callable[[Response], Any],
@@ -378,7 +348,7 @@ class Service:
         """
         if not self.dialect.has(operations.DESCRIBE):
             return Description(None, None)
-        description: Description = self._read(
+        description: Description = self.ask(
             operations.DESCRIBE,
             name,
             describe_body(version),
@@ -388,66 +358,17 @@ class Service:
         )
         return description
 
-    def read(
-        self, name: str, content: Mapping[str, Any], *, since: int | None = None
-    ) -> Rows:
-        """Make a query. Its rows are read lazily."""
-        purpose = Purpose(operations.QUERY, name)
-
-        def fail(reason: str, request_id: str) -> errors.RemoteError:
-            failure = Failure(
-                errors.TransportError,
-                f"could not read table {name!r}: {reason}",
-                facts={"request_id": request_id},
-            )
-            return make_error(failure, purpose)
-
-        rows: Rows = self._read(
-            operations.QUERY,
-            name,
-            content,
-            parse_no_rows,
-            since=since,
-            query=content,
-            fail=fail,
-        )
-        return rows
-
-    def read_version(self, name: str, version: int | None) -> Rows:
-        """Query all rows of a version."""
-        return self.read(name, {**query(), "version": version})
-
-    def condition(
-        self,
-        name: str,
-        where: Any,
-        version: int | None = None,
-        since: int | None = None,
-    ) -> str | None:
-        """Return the SQL of a condition for a read; None without one.
-
-        For an expression, the table is described.
-        """
-        if where is None:
-            return None
-        parsed = parse_where(where)
-        if isinstance(parsed, str):
-            return parsed
-        schema = self.describe(name, version=version, since=since).schema
-        return write_where(parsed, schema, cure_by_scan(name, version))
-
     def count(
         self,
         name: str,
-        where: Any = None,
         version: int | None = None,
+        condition: str | None = None,
         *,
         since: int | None = None,
         max_timeout: float = math.inf,
     ) -> int:
-        """Count rows."""
-        condition = self.condition(name, where, version, since)
-        number: int = self._read(
+        """Count rows, or those that match a condition in SQL."""
+        number: int = self.ask(
             operations.COUNT,
             name,
             count_body(version, condition),
@@ -457,55 +378,7 @@ class Service:
         )
         return number
 
-    def list_versions(
-        self, name: str, limit: int | None = None, *, since: int | None = None
-    ) -> list[Version]:
-        """List the newest versions of a table, newest first."""
-        self.check_name(name)
-        path = self.dialect.path(operations.HISTORY, name)
-        # other servers may list the oldest first
-        if limit is not None and "history" in self.can:
-            path += f"?limit={limit}"
-        purpose = Purpose(operations.HISTORY, name)
-        headers = fresh_headers(since)
-        versions: list[Version] = self._list(
-            Request(purpose, path, parse_versions, headers=headers)
-        )
-        versions.sort(key=attrgetter("version"), reverse=True)
-        return versions[:limit]
-
-    def version_at(self, name: str, moment: datetime.datetime) -> int:
-        """Return the number of the newest version at a time.
-
-        Raise TableNotFoundError if all versions are newer.
-        """
-        versions: list[Version] = []
-        # a time is seldom long ago
-        for limit in (_RECENT, None):
-            versions = self.list_versions(name, limit)
-            for version in versions:
-                if version.time <= moment:
-                    return version.version
-        text = f"table {name!r} has no version of {moment} or before"
-        if versions:
-            oldest = versions[-1]
-            text += f"; the oldest, {oldest.version}, is of {oldest.time}"
-        text += "; pass a later time"
-        raise errors.TableNotFoundError(text, table=name)
-
-    def list_indices(self, name: str) -> list[str]:
-        """List a table's indices. Empty if the service cannot list them."""
-        indices: list[str] = []
-        try:
-            indices = self._read(
-                operations.INDICES, name, {"version": None}, parse_indices
-            )
-        except errors.ResponseError as error:
-            if not may_lack_operation(error):
-                raise
-        return indices
-
-    def _read(
+    def ask(
         self,
         operation: Operation,
         name: str,
@@ -520,169 +393,14 @@ class Service:
         Caches are bypassed unless ``content`` names a version.
         """
         is_pinned = content.get("version") is not None
-        result = self.send_json(
-            operation,
-            name,
-            content,
+        request = self.request(
+            Purpose(operation, name, cures=OF_A_VERSION if is_pinned else NO_CURES),
             parse,
+            json_body(content),
             headers={} if is_pinned else fresh_headers(since),
-            cures=_OF_A_VERSION if is_pinned else NO_CURES,
             **options,
         )
-        return result.value
-
-    def delete(self, name: str, where: Any) -> tuple[int | None, int | None]:
-        """Delete rows. Return the new version and the number of rows, if reported."""
-        advice = (
-            "it is safe to repeat the delete, unless somebody added such rows meanwhile"
-        )
-        cure = "nothing was deleted; compare columns with values"
-        condition = parse_where(where)
-        before = None
-        if not isinstance(condition, str):
-            before = self.describe(name)
-            condition = write_where(condition, before.schema, cure, needs_column=True)
-        body = json_body({"predicate": condition})
-        result = self.change(
-            operations.DELETE, name, body, parse_deleted, advice, before=before
-        )
-        version, rows = result.value
-        number = "an unknown number of rows" if rows is None else count(rows, "row")
-        log.info("deleted %s of table %s, %s", number, name, result.request_id)
-        return version, rows
-
-    def restore(self, name: str, version: int) -> Result:
-        """Make an old version the newest. The result's value is the new version."""
-        body = json_body({"version": version})
-        advice = f"it is safe to restore version {version} again"
-        result = self.change(
-            operations.RESTORE,
-            name,
-            body,
-            parse_version,
-            advice,
-            needs_version=version,
-        )
-        log.info(
-            "restored version %d of table %s, %s", version, name, result.request_id
-        )
-        return result
-
-    def compact(self, name: str, *, purge: bool) -> Result:
-        """Merge the files of a table. The result's value is the new version."""
-        # a dialect without the operation is refused before a request
-        self.dialect.path(operations.COMPACT)
-        before = self.describe(name)
-        if "compact" not in self.can:
-            raise ValueError(
-                f"cannot compact {name!r}: this server has no such request, and LanceDB's "
-                "servers merge files by themselves; nothing was changed; leave the call out"
-            )
-        result = self.change(
-            operations.COMPACT,
-            name,
-            json_body({"purge": purge}),
-            parse_version,
-            "it is safe to compact it again",
-            before=before,
-        )
-        log.info("compacted table %s, %s", name, result.request_id)
-        return result
-
-    def change(
-        self,
-        operation: Operation,
-        name: str,
-        body: bytes,
-        parse: Callable[[Response], Any],
-        advice: str,
-        *,
-        content_type: str = JSON,
-        before: Description | None = None,
-        is_done: Callable[[pa.Schema], bool] | None = None,
-        exhausts_source: bool = False,
-        needs_version: int | None = None,
-    ) -> Result:
-        """Make one change of an existing table, in one commit.
-
-        The table is described first, unless it is known as it was ``before``. If the
-        outcome is unknown, the table is described again: if ``is_done`` is true for its
-        schema, the change succeeded, with a version that may be another writer's;
-        otherwise the error reports the version before and now, and the ``advice``.
-        """
-        purpose = Purpose(
-            operation,
-            name,
-            exhausts_source=exhausts_source,
-            cures=NO_CURES if needs_version is None else _OF_A_VERSION,
-        )
-        request = self._request(purpose, parse, body, content_type=content_type)
-        if before is None:
-            before = self.describe(name)
-        request = dataclasses.replace(request, since=self.begin_version(name, before))
-        outcome = ChangeOutcome(self, name, before.version, advice)
-        try:
-            with noting_interrupts(purpose, self.find_result) as noted:
-                noted_request = dataclasses.replace(request, purpose=noted)
-                return self.send(noted_request, outcome.explain)
-        except (errors.ResponseError, errors.OutcomeUnknown) as error:
-            self.raise_if_unsupported(operation, name, error, needs_version)
-            # explaining the outcome has described the table
-            schema = outcome.schema
-            if schema is None or is_done is None or not is_done(schema):
-                raise
-        log.info("table %s has the requested columns, %s", name, request.id)
-        # the newest version may be another writer's
-        return Result(None, request.id, len(body))
-
-    def raise_if_unsupported(
-        self,
-        operation: Operation,
-        name: str,
-        error: errors.RemoteError,
-        version: int | None = None,
-    ) -> None:
-        """Raise ValueError if the server refused because it lacks the operation.
-
-        A 404 may also be about the table, or about its ``version``.
-        """
-        if not isinstance(error, errors.ResponseError):
-            return
-        if not may_lack_operation(error):
-            return
-        if isinstance(error, errors.TableNotFoundError):
-            try:
-                self.describe(name, version=version)
-            except errors.RemoteError:
-                # the first response tells more
-                return
-        # columns may have been added before rows are sent
-        unchanged = "nothing was changed"
-        if operation.effect == "rows":
-            unchanged = "no row was stored"
-        message = error.message or "without a message"
-        raise ValueError(
-            f"this server cannot {operation.ability}: {error.status}, {message}; "
-            f"{unchanged}"
-        ) from error
-
-    def drop(
-        self, name: str, *, etag: str | None = None, max_timeout: float = math.inf
-    ) -> None:
-        """Drop a table; with ``etag``, only if it is unchanged.
-
-        Services without ETags ignore it.
-        """
-        headers = {"If-Match": etag} if etag else {}
-        start = time.monotonic()
-        purpose = Purpose(operations.DROP, name)
-        with noting_interrupts(purpose, self.find_result) as noted:
-            request = self._request(
-                noted, parse_version, headers=headers, max_timeout=max_timeout
-            )
-            result = self.send(request)
-        milliseconds = 1000 * (time.monotonic() - start)
-        log.info("dropped table %s, %.0f ms, %s", name, milliseconds, result.request_id)
+        return self.send(request).value
 
 
 def fresh_headers(version: int | None = None) -> dict[str, str]:

@@ -50,6 +50,7 @@ from rt_frames._protocol.operations import (
 )
 from rt_frames._protocol.responses import Description, parse_written
 from rt_frames._schema.compare import new_columns
+from rt_frames._service.changes import raise_if_unsupported
 from rt_frames._service.cluster import ClusterStream, find_cluster
 from rt_frames._service.columns import add_columns
 from rt_frames._service.interrupts import noting_interrupts
@@ -428,7 +429,8 @@ def _send_whole(
     except errors.ResponseError as error:
         operation = request.operation
         if operation in (UPSERT, REPLACE_WHERE):
-            service.raise_if_unsupported(operation, str(request.purpose.table), error)
+            name = str(request.purpose.table)
+            raise_if_unsupported(service, operation, name, error)
         raise
 
 

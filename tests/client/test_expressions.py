@@ -14,8 +14,10 @@ import re
 import struct
 import uuid
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import lance
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -348,8 +350,6 @@ OTHERS = [
     (d == dt.datetime(2024, 1, 1), "pass a date"),
     (at == dt.date(2024, 1, 1), "pass a datetime"),
     (at == dt.datetime(1970, 1, 1, microsecond=5), "finer"),
-    (at == dt.datetime(1970, 1, 1, tzinfo=UTC), "without zone"),
-    (pl.col("utc") == dt.datetime(1970, 1, 1), "zone, UTC"),
     (pl.col("price") == Decimal("1.505"), "2 decimal places"),
     (pl.col("price") == 1.2, r'pass Decimal\("1.2"\)'),
     (pl.col("price") == 10_000, "out of range"),
@@ -414,6 +414,102 @@ def test_a_tuple_may_have_a_uuid(place, name):
     table = place.create(name, pa.table({"n": [1, 2], "u": column}))
     assert table.count([("u", "==", ids[0])]) == 1
     assert table.count([("u", "in", ids)]) == 2
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NOON = dt.datetime(2024, 1, 5, 12)
+NOON_UTC = NOON.replace(tzinfo=UTC)
+NOON_BERLIN = NOON_UTC.astimezone(BERLIN)
+IN_BERLIN = pl.Datetime("us", "Europe/Berlin")
+IN_ETC = NOON_UTC.astimezone(ZoneInfo("Etc/GMT-1"))
+MOMENTS = pa.table(
+    {
+        "n": [1, 2],
+        "naive": pa.array([NOON, EPOCH], pa.timestamp("us")),
+        "ns": pa.array([NOON, EPOCH], pa.timestamp("ns")),
+        "utc": pa.array([NOON_UTC, None], pa.timestamp("us", "UTC")),
+        "berlin": pa.array([NOON_UTC, None], pa.timestamp("us", "Europe/Berlin")),
+        "offset": pa.array([NOON_UTC, None], pa.timestamp("us", "+01:00")),
+    }
+)
+MOMENTS_IN_POLARS = pl.DataFrame(MOMENTS)
+OTHER_ZONES = [
+    ("utc", NOON_BERLIN, "in zone Europe/Berlin", "convert it to UTC"),
+    ("utc", pd.Timestamp(NOON_BERLIN), "in zone Europe/Berlin", "convert it to UTC"),
+    (
+        "utc",
+        pl.lit(NOON, dtype=IN_BERLIN),
+        "in zone Europe/Berlin",
+        "convert it to UTC",
+    ),
+    ("utc", NOON, "without zone", "give it the zone UTC"),
+    ("utc", pd.Timestamp(NOON), "without zone", "give it the zone UTC"),
+    ("utc", np.datetime64(NOON), "without zone", "give it the zone UTC"),
+    ("berlin", NOON_UTC, "in zone UTC", "convert it to Europe/Berlin"),
+    ("offset", NOON_UTC, "in zone UTC", "convert it to Etc/GMT-1"),
+    ("naive", NOON_UTC, "in zone UTC", "pass one without zone"),
+    ("naive", pd.Timestamp(NOON_BERLIN), "in zone Europe/Berlin", "pass one without"),
+]
+CURED = [
+    ("utc", NOON_UTC),
+    ("berlin", NOON_BERLIN),
+    ("offset", IN_ETC),
+    ("naive", NOON),
+]
+
+
+@pytest.fixture
+def moments_table(place, name):
+    return place.create(name, MOMENTS)
+
+
+@pytest.mark.parametrize(("column", "moment", "fact", "cure"), OTHER_ZONES)
+def test_a_moment_is_compared_in_the_zone_of_its_column(
+    moments_table, column, moment, fact, cure
+):
+    words = f"column '{column}' .*{fact}; nothing was sent; {cure}"
+    compared = pl.col(column) <= moment
+    for where in (compared, pl.col(column).is_between(moment, moment)):
+        with pytest.raises(pl.exceptions.PolarsError):
+            MOMENTS_IN_POLARS.filter(where)
+        with pytest.raises(ValueError, match=words):
+            moments_table.delete(where)
+    with pytest.raises(pl.exceptions.PolarsError, match=words):
+        moments_table.scan().filter(compared).collect()
+
+
+@pytest.mark.parametrize(("column", "moment"), CURED)
+def test_a_moment_in_the_zone_of_its_column_finds_its_row(
+    moments_table, column, moment
+):
+    where = pl.col(column) == moment
+    assert moments_table.count(where) == 1
+    assert moments_table.scan().filter(where).collect()["n"].to_list() == [1]
+
+
+@pytest.mark.parametrize("column", ["utc", "berlin", "offset"])
+def test_a_list_may_have_moments_of_another_zone_as_in_polars(moments_table, column):
+    where = pl.col(column).is_in([NOON_UTC.astimezone(ZoneInfo("America/New_York"))])
+    assert MOMENTS_IN_POLARS.filter(where)["n"].to_list() == [1]
+    assert moments_table.to_arrow(where=where)["n"].to_pylist() == [1]
+    with pytest.raises(ValueError, match=f"column '{column}' .*without zone"):
+        moments_table.count(pl.col(column).is_in([NOON]))
+
+
+def test_a_zone_that_polars_does_not_know_is_not_compared(place, name):
+    moments = pa.array([NOON_UTC, None], pa.timestamp("us", "+05:30"))
+    table = place.create(name, pa.table({"half": moments}))
+    with pytest.raises(ValueError, match=r"'half' is timestamp.* cannot be compared"):
+        table.count(pl.col("half") == NOON_UTC)
+    assert table.count(pl.col("half").is_null()) == 1
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_tuple_may_have_a_list_of_numpy_moments(moments_table, unit):
+    column = "ns" if unit == "ns" else "naive"
+    values = np.array([NOON, EPOCH], f"datetime64[{unit}]")
+    assert moments_table.count([(column, "in", values)]) == 2
+    assert moments_table.count([(column, "not in", list(values[1:]))]) == 1
 
 
 def test_a_float_that_equals_several_whole_numbers_is_refused(place, name):

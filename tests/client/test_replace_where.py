@@ -151,10 +151,39 @@ def test_columns_are_added_first_in_a_commit_of_their_own(place, name):
     found = [(row["n"], row["new"]) for row in place.rows(name, "n")]
     assert found == [(1, None), (7, "x"), (8, "y")]
     assert replace(place, name, wide, add_columns=True).version == 4
-    later = wide.append_column("later", [[1, 1]])
-    with pytest.raises(ValueError, match=r"^where: the table has no column 'later'"):
-        replace(place, name, later, pl.col("later") == 1, add_columns=True)
-    assert place.open(name).version == 4
+
+
+NEW = pl.col("new")
+# a condition on a new column, and the rows of the table that match it once it is null
+BY_NEW = {
+    "a value": (NEW == "x", 0),
+    "not another value": (~(NEW == "y"), 0),
+    "one of some, on a day": (NEW.is_in(["x", "z"]) & (day == DAY), 0),
+    "no value": (NEW.is_null() | (NEW == "x"), 3),
+}
+
+
+@pytest.mark.parametrize(("where", "deleted"), BY_NEW.values(), ids=BY_NEW)
+def test_a_condition_may_name_a_column_that_is_added(place, name, where, deleted):
+    place.create(name, BASE)
+    wide = ROWS.append_column("new", [["x", "x"]])
+    first = replace(place, name, wide, where, add_columns=True)
+    assert (first.deleted, first.version) == (deleted, 3)
+    again = replace(place, name, wide, where, add_columns=True)
+    assert (again.deleted, again.version) == (2, 4)
+    found = [(row["n"], row["new"]) for row in place.rows(name, "n")]
+    kept = [] if deleted else [(1, None), (2, None), (3, None)]
+    assert found == [*kept, (7, "x"), (8, "x")]
+
+
+def test_a_condition_on_a_column_that_only_the_frame_has_needs_add_columns(place, name):
+    place.create(name, BASE)
+    wide = ROWS.append_column("new", [["x", "x"]])
+    with pytest.raises(
+        AlterationError, match=r"'new'.*pass add_columns=True to add it"
+    ):
+        replace(place, name, wide, NEW == "x")
+    assert place.open(name).version == 1
 
 
 # Refused: nothing is stored, and nothing goes
@@ -406,16 +435,18 @@ def test_a_server_of_lancedb_refuses_it_and_every_row_is_there(there):
     assert not there or hosted.tables["t"].rows.equals(BASE)
 
 
-def test_an_embedded_service_of_03_refuses_it_and_every_row_is_there():
-    # it reports no abilities, and ignores parameters
-    headers = {"x-rt-frames": "0.3.0"}
-    hosted = Hosted(tables={"t": Table([[BASE]])}, headers=headers)
+@pytest.mark.parametrize("there", [True, False], ids=["table", "no table"])
+def test_an_embedded_service_of_03_refuses_it_and_every_row_is_there(there):
+    # as it answers: it reports no abilities, and ignores parameters
+    headers = {"phalanx-version": "0.4.0", "x-rt-frames": "0.3.0"}
+    tables = {"t": Table([[BASE]])} if there else {}
+    hosted = Hosted(tables=tables, headers=headers)
     with Server(script=hosted) as server:
         client = rt.Client(server.url, api_key=KEY, dialect="lancedb")
         with pytest.raises(ValueError, match=CANNOT):
             rt.to_table(ROWS, "t", if_exists="replace", where=day == DAY, client=client)
     assert hosted.steps == ["describe"]
-    assert hosted.tables["t"].rows.equals(BASE)
+    assert not there or hosted.tables["t"].rows.equals(BASE)
 
 
 @pytest.mark.parametrize("status", [404, 501])

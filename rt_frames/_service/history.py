@@ -1,0 +1,80 @@
+"""The versions of a table: list them, find one by its time, restore one."""
+
+from __future__ import annotations
+
+import logging
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from rt_frames import errors
+from rt_frames._protocol.calls import Purpose, Request, Result, json_body
+from rt_frames._protocol.operations import HISTORY, RESTORE
+from rt_frames._protocol.responses import parse_version, parse_versions
+from rt_frames._service.changes import change
+from rt_frames._service.service import fresh_headers
+
+if TYPE_CHECKING:
+    import datetime
+
+    from rt_frames._protocol.versions import Version
+    from rt_frames._service.service import Service
+
+log = logging.getLogger("rt_frames")
+
+# versions in which a time is looked for first
+_RECENT = 100
+
+
+def list_versions(
+    service: Service, name: str, limit: int | None = None, *, since: int | None = None
+) -> list[Version]:
+    """List the newest versions of a table, newest first."""
+    service.check_name(name)
+    path = service.dialect.path(HISTORY, name)
+    # other servers may list the oldest first
+    if limit is not None and "history" in service.can:
+        path += f"?limit={limit}"
+    purpose = Purpose(HISTORY, name)
+    headers = fresh_headers(since)
+    versions: list[Version] = service.list_pages(
+        Request(purpose, path, parse_versions, headers=headers)
+    )
+    versions.sort(key=attrgetter("version"), reverse=True)
+    return versions[:limit]
+
+
+def version_at(service: Service, name: str, moment: datetime.datetime) -> int:
+    """Return the number of the newest version at a time.
+
+    Raise TableNotFoundError if all versions are newer.
+    """
+    versions: list[Version] = []
+    # a time is seldom long ago
+    for limit in (_RECENT, None):
+        versions = list_versions(service, name, limit)
+        for version in versions:
+            if version.time <= moment:
+                return version.version
+    text = f"table {name!r} has no version of {moment} or before"
+    if versions:
+        oldest = versions[-1]
+        text += f"; the oldest, {oldest.version}, is of {oldest.time}"
+    text += "; pass a later time"
+    raise errors.TableNotFoundError(text, table=name)
+
+
+def restore(service: Service, name: str, version: int) -> Result:
+    """Make an old version the newest. The result's value is the new version."""
+    body = json_body({"version": version})
+    advice = f"it is safe to restore version {version} again"
+    result = change(
+        service,
+        RESTORE,
+        name,
+        body,
+        parse_version,
+        advice,
+        needs_version=version,
+    )
+    log.info("restored version %d of table %s, %s", version, name, result.request_id)
+    return result

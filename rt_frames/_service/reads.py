@@ -1,0 +1,88 @@
+"""Reads of a table: its rows, their number, and its indices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rt_frames import errors
+from rt_frames._protocol.calls import Failure, Purpose
+from rt_frames._protocol.meanings import may_lack_operation
+from rt_frames._protocol.operations import INDICES, QUERY
+from rt_frames._protocol.responses import parse_indices, parse_no_rows
+from rt_frames._service.outcome import make_error
+from rt_frames._service.where import cure_by_scan, parse_where, write_where
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rt_frames._http.rows import Rows
+    from rt_frames._service.service import Service
+
+
+def read_rows(
+    service: Service, name: str, content: Mapping[str, Any], *, since: int | None = None
+) -> Rows:
+    """Make a query. Its rows are read lazily."""
+    purpose = Purpose(QUERY, name)
+
+    def fail(reason: str, request_id: str) -> errors.RemoteError:
+        failure = Failure(
+            errors.TransportError,
+            f"could not read table {name!r}: {reason}",
+            facts={"request_id": request_id},
+        )
+        return make_error(failure, purpose)
+
+    rows: Rows = service.ask(
+        QUERY,
+        name,
+        content,
+        parse_no_rows,
+        since=since,
+        query=content,
+        fail=fail,
+    )
+    return rows
+
+
+def find_condition(
+    service: Service,
+    name: str,
+    where: Any,
+    version: int | None = None,
+    since: int | None = None,
+) -> str | None:
+    """Return the SQL of a condition for a read; None without one.
+
+    For an expression, the table is described.
+    """
+    if where is None:
+        return None
+    parsed = parse_where(where)
+    if isinstance(parsed, str):
+        return parsed
+    schema = service.describe(name, version=version, since=since).schema
+    return write_where(parsed, schema, cure_by_scan(name, version))
+
+
+def count_rows(
+    service: Service,
+    name: str,
+    where: Any,
+    version: int | None,
+    since: int | None,
+) -> int:
+    """Count the rows that match a condition, or all if it is None."""
+    condition = find_condition(service, name, where, version, since)
+    return service.count(name, version, condition, since=since)
+
+
+def list_indices(service: Service, name: str) -> list[str]:
+    """List a table's indices. Empty if the service cannot list them."""
+    indices: list[str] = []
+    try:
+        indices = service.ask(INDICES, name, {"version": None}, parse_indices)
+    except errors.ResponseError as error:
+        if not may_lack_operation(error):
+            raise
+    return indices
