@@ -282,7 +282,7 @@ def test_a_description_is_asked_for_once_and_not_by_repr(lancedb, server):
     assert len(server.requests) == 1
 
 
-def test_a_strict_server_tells_schema_and_version_as_it_is_asked_for_them_in_the_address(
+def test_a_strict_server_is_asked_for_schema_and_version_in_the_address(
     lancedb, server
 ):
     described = {"location": "s3://x", "version": 3, "schema": SCHEMA}

@@ -199,7 +199,7 @@ def test_F28_a_connection_that_the_server_closed_or_spoke_on_again_is_not_used(
     assert server.connections == 3
 
 
-def test_F41_what_gets_no_answer_is_never_sent_again_and_every_write_then_opens_its_own_connection(
+def test_F41_after_no_answer_nothing_is_sent_again_and_writes_open_their_own(
     wire,
 ):
     server, connect = wire
@@ -221,7 +221,7 @@ def test_F41_what_gets_no_answer_is_never_sent_again_and_every_write_then_opens_
     assert server.connections == before + 3
 
 
-def test_F41_a_server_that_closes_after_each_answer_without_a_word_fails_at_most_one_write(
+def test_F41_a_server_that_closes_after_each_answer_fails_at_most_one_write(
     server,
 ):
     server.script = after_an_answer(lambda connection: None)
