@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 import requests
 
-from tests.support.processes import LONGEST, Program
+from tests.support.processes import LONGEST, Program, python
 from tests.support.servers import KEY, usual
 
 SCRIPT = str(Path(sys.executable).with_name("rt-frames"))
@@ -36,31 +36,33 @@ def start():
         yield start
 
 
+HELP = """
+import sys
+from rt_frames.cli.main import main
+
+for words in (["--help"], ["show", "--help"], ["--version"]):
+    main(words, standalone_mode=False)
+try:
+    main([], prog_name="rt-frames")
+except SystemExit:
+    pass
+assert not {"pyarrow", "pandas", "polars", "requests", "lance"} & set(sys.modules)
+"""
+
+
 def test_help_and_completion_load_no_library_of_frames():
-    code = (
-        "import sys; from rt_frames.cli.main import main\n"
-        "for words in (['--help'], ['show', '--help'], ['--version']):\n"
-        "    main(words, standalone_mode=False)\n"
-        "try: main([], prog_name='rt-frames')\n"
-        "except SystemExit: pass\n"
-        "assert not {'pyarrow', 'pandas', 'polars', 'requests', 'lance'} & set(sys.modules)"
-    )
     env = os.environ | {"_RT_FRAMES_COMPLETE": "zsh_source"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=env,
-    )
-    assert re.search(r"rt-frames, version [\d.]+\n#compdef rt-frames\n", done.stdout)
+    with python("-c", HELP, env=env) as process:
+        printed, error = process.communicate()
+    assert (process.returncode, error) == (0, "")
+    assert re.search(r"rt-frames, version [\d.]+\n#compdef rt-frames\n", printed)
 
 
-def test_a_missing_extra_is_a_sentence_with_its_command(tmp_path):
-    code = """
+WITHOUT_EXTRAS = """
 import sys
 import rt_frames as rt
 from rt_frames.cli.main import main
+
 for module in ("cheroot", "lance"):
     sys.modules[module] = None
     for words in (["serve", "t"], ["tables", "--url", "."], ["demo"]):
@@ -72,23 +74,17 @@ for module in ("cheroot", "lance"):
 sys.modules["lance"] = None
 rt.connect("./t")
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    said = '{} must be installed for this: pip install "rt_frames[local]"'
-    lines = done.stderr.splitlines()
-    assert lines[:6] == [
-        f"Error: {said.format(module)}"
-        for module in ("cheroot", "lance")
-        for _ in range(3)
-    ]
-    assert done.stdout == ""
-    assert lines[-1] == f"ModuleNotFoundError: {said.format('lance')}"
+CURE = 'must be installed for this: pip install "rt_frames[local]"'
+
+
+def test_a_missing_extra_is_a_sentence_with_its_command(tmp_path):
+    with Program(sys.executable, "-c", WITHOUT_EXTRAS, cwd=tmp_path) as process:
+        printed, error = process.communicate()
+    lines = error.splitlines()
+    assert lines[:3] == [f"Error: cheroot {CURE}"] * 3
+    assert lines[3:6] == [f"Error: lance {CURE}"] * 3
+    assert printed == ""
+    assert lines[-1] == f"ModuleNotFoundError: lance {CURE}"
 
 
 def test_serve_answers_until_it_is_interrupted_and_writes_a_line_for_each_request(

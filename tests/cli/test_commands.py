@@ -27,22 +27,27 @@ def table(url):
         yield client.create_table("t", FRAME)
 
 
+FACTS = {
+    "table": "t",
+    "columns": [
+        {"name": "n", "type": "int64", "nullable": True},
+        {"name": "s", "type": "large_string", "nullable": True},
+    ],
+    "rows": 2,
+    "version": 1,
+}
+
+
 def test_a_table_is_listed_shown_and_dropped(run, url, table):
     assert run("tables", *url).stdout == "t\n"
-    done = run("show", "t", "--rows", "1", *url)
-    assert done.stdout.startswith(f"t: 2 columns, 2 rows, at {url[1]}\n")
-    assert re.search(r"^n +int64 +yes$", done.stdout, re.MULTILINE)
-    assert re.search(r"│ n +┆ s +│\n.*\n│ 1 +┆ x +│\n└.*┘\n\Z", done.stdout)
-    assert json.loads(run("show", "t", "--json", *url).stdout) == {
-        "table": "t",
-        "columns": [
-            {"name": "n", "type": "int64", "nullable": True},
-            {"name": "s", "type": "large_string", "nullable": True},
-        ],
-        "rows": 2,
-        "version": 1,
-    }
-    assert run("drop", "t", *url).returncode == 2  # without --yes
+    shown = run("show", "t", "--rows", "1", *url).stdout
+    assert shown.startswith(f"t: 2 columns, 2 rows, at {url[1]}\n")
+    assert re.search(r"^n +int64 +yes$", shown, re.MULTILINE)
+    assert re.search(r"│ n +┆ s +│\n.*\n│ 1 +┆ x +│\n└.*┘\n\Z", shown)
+    assert json.loads(run("show", "t", "--json", *url).stdout) == FACTS
+    assert run("show", "t", "--rows", "1", "--json", *url).returncode == 2
+    # without --yes
+    assert run("drop", "t", *url).returncode == 2
     assert run("tables", *url).stdout == "t\n"
     assert run("drop", "t", "--yes", *url).stdout == f"dropped t, at {url[1]}\n"
     assert run("tables", *url).stdout == ""
@@ -59,26 +64,27 @@ def test_an_earlier_version_is_shown(run, url, table):
     assert json.loads(run("show", "t", "--json", *url).stdout)["rows"] == 1
 
 
-def test_the_versions_of_a_table_are_listed_and_one_is_restored(run, url, table):
+def test_the_versions_of_a_table_are_listed(run, url, table):
     table.delete("n = 1")
     *_, newest, oldest = run("history", "t", *url).stdout.splitlines()
     assert newest.split()[::3] == ["2", "delete"]
     assert oldest.split()[::4] == ["1", "2"]
-    (version,) = json.loads(run("history", "t", "--limit", "1", "--json", *url).stdout)
-    assert version["time"] == table.history()[0].time.isoformat()
-    assert [version[name] for name in ("version", "operation", "rows")] == [
-        2,
-        "delete",
-        1,
-    ]
-    assert run("restore", "t", "1", *url).returncode == 2  # without --yes
+    listed = run("history", "t", "--limit", "1", "--json", *url).stdout
+    time = table.history()[0].time.isoformat()
+    version = {"version": 2, "time": time, "operation": "delete", "rows": 1}
+    assert json.loads(listed) == [version]
+    assert run("history", "none", *url).returncode == 1
+
+
+def test_a_version_is_restored_if_that_is_confirmed(run, url, table):
+    table.delete("n = 1")
+    assert run("restore", "t", "1", *url).returncode == 2
     assert table.count() == 1
     done = run("restore", "t", "1", "--yes", *url)
     assert done.stdout == f"restored version 1 of t as version 3, at {url[1]}\n"
     assert table.count() == 2
     assert run("restore", "t", "1", "--yes", "-q", *url).stdout == ""
     assert run("restore", "t", "99", "--yes", *url).returncode == 1
-    assert run("history", "none", *url).returncode == 1
 
 
 def test_every_version_that_was_asked_for_is_printed(run, url, table):
@@ -89,30 +95,29 @@ def test_every_version_that_was_asked_for_is_printed(run, url, table):
     assert printed[-1].startswith("1  ")
 
 
-def test_rows_are_drawn_in_words_and_none_of_an_empty_table(run, url):
-    odd = {
-        "far": pa.array([2**60], pa.timestamp("s")),
-        "day": pa.array([2**31 - 1], pa.date32()),
-        "wide": pa.array([Decimal("1.5")], pa.decimal256(50, 3)),
-        "text": ["a\x1b[31m\nb"],
-        "list": [["x\x1b"]],
-        "null": pa.array([None], pa.int64()),
-    }
+ODD = [
+    (2**60, pa.timestamp("s"), "<value out of range: 115292150460684697…"),
+    (2**31 - 1, pa.date32(), "<value out of range: 2147483647>"),
+    (Decimal("1.5"), pa.decimal256(50, 3), "1.500"),
+    ("a\x1b[31m\nb", pa.string(), r"a\x1b[31m\nb"),
+    (["x\x1b"], pa.list_(pa.string()), r"['x\x1b']"),
+    (None, pa.int64(), "null"),
+]
+
+
+@pytest.mark.parametrize(("value", "arrow", "drawn"), ODD, ids=repr)
+def test_a_row_is_drawn_in_words(run, url, value, arrow, drawn):
     with rt.connect(url[1], default=False) as client:
-        client.create_table("t", pa.table(odd))
-        client.create_table("empty", FRAME.clear())
-    done = run("show", "t", "--rows", "3", *url, COLUMNS="200")
+        client.create_table("t", pa.table({"c": pa.array([value], arrow)}))
+    done = run("show", "t", "--rows", "3", *url)
     assert done.stderr == ""
     *_, row, _ = done.stdout.splitlines()
-    cells = [cell.strip() for cell in row.strip("│").split("┆")]
-    assert cells == [
-        "<value out of range: 115292150460684697…",
-        "<value out of range: 2147483647>",
-        "1.500",
-        r"a\x1b[31m\nb",
-        r"['x\x1b']",
-        "null",
-    ]
+    assert row.strip("│ ") == drawn
+
+
+def test_no_row_is_drawn_of_an_empty_table(run, url):
+    with rt.connect(url[1], default=False) as client:
+        client.create_table("empty", FRAME.clear())
     found = run("show", "empty", "--rows", "3", *url).stdout.splitlines()[-1].split()
     assert found == ["s", "large_string", "yes"]
 
@@ -121,18 +126,10 @@ def test_the_example_of_each_help_runs(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with rt.connect("./tables", default=False) as client:
         client.create_table("sales", FRAME)
-    shown = [name for name, command in main.commands.items() if not command.hidden]
-    assert sorted(shown) == [
-        "compact",
-        "demo",
-        "drop",
-        "history",
-        "restore",
-        "serve",
-        "show",
-        "tables",
-    ]
-    for name in ["tables", "show", "history", "restore", "compact", "drop", "demo"]:
+    shown = {name for name, command in main.commands.items() if not command.hidden}
+    order = ["tables", "show", "history", "restore", "compact", "drop", "demo"]
+    assert shown == {*order, "serve"}
+    for name in order:
         _, *words = shlex.split(main.commands[name].epilog.removeprefix("Example: "))
         done = run(*words)
         assert (done.returncode, words[0]) == (0, name), done.stderr
@@ -175,19 +172,14 @@ def test_the_demo_keeps_its_tables_and_says_how_to_look_at_them(
     )
 
 
-def test_only_serve_and_demo_make_a_folder(run, url):
-    for command in (
-        ["tables"],
-        ["show", "t"],
-        ["history", "t"],
-        ["drop", "t", "--yes"],
-    ):
-        done = run(*command, *url)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert (
-            "tables: no such folder; rt-frames serve or rt.connect() makes it"
-            in done.stderr
-        )
+COMMANDS = [["tables"], ["show", "t"], ["history", "t"], ["drop", "t", "--yes"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_only_serve_and_demo_make_a_folder(run, url, command):
+    done = run(*command, *url)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no such folder; rt-frames serve or rt.connect() makes it" in done.stderr
     assert not url[1].exists()
 
 
@@ -226,13 +218,13 @@ def test_a_name_that_leads_to_another_table_is_refused_by_every_command(run, ser
         assert (done.returncode, server.connections) == (2, 0)
 
 
-@pytest.mark.parametrize(
-    ("url", "error"),
-    [
-        ("t.csv", "'t.csv' is neither a URL nor a folder"),
-        ("ftp://x", "'ftp://x' is no URL of a service"),
-    ],
-)
+NO_URLS = [
+    ("t.csv", "'t.csv' is neither a URL nor a folder"),
+    ("ftp://x", "'ftp://x' is no URL of a service"),
+]
+
+
+@pytest.mark.parametrize(("url", "error"), NO_URLS)
 def test_a_url_that_no_service_can_have_is_wrong_usage(run, url, error):
     done = run("tables", "--url", url)
     assert done.returncode == 2
@@ -248,16 +240,11 @@ def test_the_key_can_come_from_a_file_and_reach_a_service_that_is_not_loopback(
 ):
     server.listed = ["a"]
     server.answering((200, {}))
-    (tmp_path / "key").write_text(KEY + "\n")
+    file = tmp_path / "key"
+    file.write_text(f"{KEY}\n")
     # 0.0.0.0 leads to this machine, and is no loopback address
-    words = (
-        "tables",
-        "--url",
-        f"http://0.0.0.0:{server.port}",
-        "--key-file",
-        tmp_path / "key",
-        "-vv",
-    )
+    url = f"http://0.0.0.0:{server.port}"
+    words = ["tables", "--url", url, "--key-file", file, "-vv"]
     assert (run(*words).returncode, server.connections) == (1, 0)
     done = run(*words, "--allow-insecure")
     assert done.stdout == "a\n"
@@ -291,36 +278,33 @@ def test_shells_complete_the_versions_of_a_table(tmp_path, url, table):
     assert complete("restore", *url, "none", "") == []
 
 
+SHOWN = {
+    "red\x1b[31m": r"red\x1b[31m",
+    "two\nError: lines": r"two\nError: lines",
+    "turned\u202eround": r"turned\u202eround",
+    "half\ud800": r"half\ud800",
+    "bell\x07": r"bell\x07",
+    "fine é": "fine é",
+}
+
+
 def test_a_terminal_gets_text_of_others_without_what_moves_its_cursor(
     run, server, monkeypatch
 ):
-    server.listed = [
-        "red\x1b[31m",
-        "two\nError: lines",
-        "turned\u202eround",
-        "half\ud800",
-        "bell\x07",
-        "fine é",
-    ]
+    server.listed = [*SHOWN]
     server.answering((200, {}))
     env = {"RT_FRAMES_URL": server.url, "RT_FRAMES_API_KEY": KEY}
-    shown = [
-        r"red\x1b[31m",
-        r"two\nError: lines",
-        r"turned\u202eround",
-        r"half\ud800",
-        r"bell\x07",
-        "fine é",
-    ]
-    assert run("tables", **env).stdout.splitlines() == shown
+    assert run("tables", **env).stdout.splitlines() == [*SHOWN.values()]
     assert json.loads(run("tables", "--json", **env).stdout) == server.listed
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     assert complete("show", "") == ["fine é"]
-    server.script = lambda connection: (
-        connection.head(),
-        connection.sock.sendall(b"SSH \x1b[2J\r\n\r\n"),
-    )
+
+    def answer_by_ssh(connection):
+        connection.head()
+        connection.sock.sendall(b"SSH \x1b[2J\r\n\r\n")
+
+    server.script = answer_by_ssh
     done = run("-vv", "tables")
     assert r"SSH \x1b[2J" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr

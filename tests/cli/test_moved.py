@@ -49,17 +49,16 @@ def test_other_suffixes_of_a_form_lead_to_its_line(moved, suffix):
     assert stored("copy").equals(FRAME)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("t", "x.data"),
-        ("t", "a.csv", "b.csv"),
-        ("t",),
-        ("--help",),
-        (),
-        ("--if-exists", "append", "t", "x.csv.gz"),
-    ],
-)
+OTHERS = [
+    ("t", "x.data"),
+    ("t", "a.csv", "b.csv"),
+    ("--help",),
+    (),
+    ("--if-exists", "append", "t", "x.csv.gz"),
+]
+
+
+@pytest.mark.parametrize("words", OTHERS)
 def test_other_arguments_lead_to_the_line_for_parquet(moved, words):
     FRAME.write_parquet("FILE.parquet")
     line = moved("create", *words)

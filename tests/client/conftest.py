@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,15 +10,13 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames.local import LocalService
-from tests.support.servers import KEY
 
 _NUMBERS = itertools.count()
 
 
 @dataclass
 class Place:
-    """A client, and the folder in which its service keeps the tables."""
+    """A client of a folder, and the folder."""
 
     client: rt.Client
     root: Path
@@ -43,25 +42,16 @@ class Place:
         return sorted(rows, key=lambda row: (row[by] is None, row[by]))
 
 
-@pytest.fixture(scope="module", params=["folder", "url"])
-def place(request, tmp_path_factory):
-    """A folder, or an embedded service at its URL."""
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder; test_once.py makes each kind of write at a URL."""
     root = tmp_path_factory.mktemp("place") / "tables"
-    if request.param == "folder":
-        with rt.connect(root, default=False) as client:
-            yield Place(client, root)
-        return
-    with (
-        LocalService(root, api_key=KEY) as service,
-        rt.connect(
-            service.url, api_key=KEY, dialect="lancedb", default=False
-        ) as client,
-    ):
+    with rt.connect(root, default=False) as client:
         yield Place(client, root)
 
 
 @pytest.fixture
 def name(request):
     """A table name that no other test has."""
-    text = "".join(c if c.isalnum() and c.isascii() else "_" for c in request.node.name)
+    text = re.sub(r"\W", "_", request.node.name, flags=re.ASCII)
     return f"{text[:80]}_{next(_NUMBERS)}"

@@ -7,113 +7,161 @@ import gc
 import inspect
 import os
 import re
-import subprocess
-import sys
 import weakref
+from pathlib import Path
 
 import pandas as pd
 import polars as pl
 import pytest
 
 import rt_frames as rt
+from tests.support.processes import python
 from tests.support.servers import KEY
 
 
-def run(
-    code: str, *options: str, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, *options, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env={
-            **{k: v for k, v in os.environ.items() if k == "PYTHONPATH"},
-            **environment,
-        },
-    )
-    assert done.returncode == 0, done.stderr
-    return done
+def run(code: str, *arguments: object, **environment: str) -> tuple[str, str]:
+    """Run code in a process of its own. Return what it printed and warned of."""
+    env = {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), **environment}
+    with python("-c", code, *arguments, env=env) as process:
+        printed, warned = process.communicate()
+    assert process.returncode == 0, warned
+    return printed, warned
 
 
-KNOWN_WITHOUT_PANDAS = [
-    "pl.Int64, pl.String(), pl.List(pl.Categorical), pl.Struct({'x': pl.Enum(['a'])})",
-    "pl.Datetime('us', 'UTC')",
-    "pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.list_(pa.uuid())",
-    "int, str, bytes, float, bool, type(None)",
-    "{'type': 'int64'}, {'type': 'dict:string:int8:false'}",
-    "'int64', 'str', 'timestamp[us, tz=UTC]', 'decimal128(10, 2)', 'large_string'",
-    "'fixed_size_binary[3]'",
-]
+POLARS_FIRST = """
+import sys
+import polars as pl
+import rt_frames as rt
+
+c = pl.Series(["u", "v"], dtype=pl.Categorical)
+df = pl.DataFrame({"a": [1, 2], "s": ["x", None], "c": c})
+assert "remote" in dir(df)
+assert "remote" in pl.DataFrame._accessors
+assert not {"pyarrow", "requests"} & set(sys.modules)
+rt.connect(sys.argv[1])
+df.remote.to_table("t")
+df.lazy().pipe(rt.to_table, "u")
+rename = {"s": "text"}
+after = df.rename(rename).cast({"a": pl.Int32})
+print(after.remote.plan_alterations(df, rename=rename))
+after.remote.alter_table("t", df, rename=rename)
+rt.list_tables()
+rt.to_table(df, "v", dtypes={"a": "int8"})
+
+import pyarrow as pa
+
+for dtype in (
+    pl.Int64,
+    pl.List(pl.Categorical),
+    pl.Struct({"x": pl.Enum(["a"])}),
+    pl.Datetime("us", "UTC"),
+    pa.string_view(),
+    pa.dictionary(pa.int8(), pa.string()),
+    pa.list_(pa.uuid()),
+    int,
+    type(None),
+    {"type": "dict:string:int8:false"},
+    "int64",
+    "str",
+    "timestamp[us, tz=UTC]",
+    "decimal128(10, 2)",
+    "fixed_size_binary[3]",
+):
+    rt.data_type(dtype)
+for dtype in (pl.Object, pa.month_day_nano_interval(), list, None, 5, "category"):
+    try:
+        rt.data_type(dtype)
+    except rt.errors.UnsupportedTypeError:
+        continue
+    raise AssertionError(dtype)
+assert "pandas" not in sys.modules
+
+import pandas
+
+pandas.DataFrame({"a": [1]}).remote.to_table("w")
+"""
 
 
 def test_who_imports_polars_first_has_the_accessor_and_never_loads_pandas(server):
-    code = (
-        "import sys, polars as pl, rt_frames as rt\n"
-        "c = pl.Series(['u', 'v'], dtype=pl.Categorical)\n"
-        "df = pl.DataFrame({'a': [1, 2], 's': ['x', None], 'c': c})\n"
-        "assert 'remote' in dir(df) and 'remote' in pl.DataFrame._accessors\n"
-        "assert not {'pyarrow', 'requests'} & set(sys.modules)\n"
-        f"rt.connect({server.url!r})\n"
-        "df.remote.to_table('t'); df.lazy().pipe(rt.to_table, 'u')\n"
-        "after = df.rename({'s': 'text'}).cast({'a': pl.Int32})\n"
-        "print(after.remote.plan_alterations(df, rename={'s': 'text'}))\n"
-        "after.remote.alter_table('t', df, rename={'s': 'text'}); rt.list_tables()\n"
-        "rt.to_table(df, 'v', dtypes={'a': 'int8'})\n"
-        "import pyarrow as pa\n"
-        f"for dtype in ({', '.join(KNOWN_WITHOUT_PANDAS)}):\n    rt.data_type(dtype)\n"
-        "for dtype in (pl.Object, pa.month_day_nano_interval(), list, None, 5, 'category'):\n"
-        "    try: rt.data_type(dtype)\n"
-        "    except rt.errors.UnsupportedTypeError: pass\n"
-        "    else: assert False, dtype\n"
-        "assert 'pandas' not in sys.modules\n"
-        "import pandas; pandas.DataFrame({'a': [1]}).remote.to_table('w')\n"
-    )
-    run(code, RT_FRAMES_API_KEY=KEY)
+    run(POLARS_FIRST, server.url, RT_FRAMES_API_KEY=KEY)
     paths = [request.path.removeprefix("/v1/table") for request in server.posts]
     assert paths == ["s/t", "s/u", "/t/alter_columns", "s/v", "s/w"]
 
 
+PANDAS_FIRST = """
+import sys
+import pandas as pd
+import rt_frames as rt
+
+rt.connect(sys.argv[1])
+df = pd.DataFrame({"a": [1, 2], "s": ["x", None]})
+df.remote.to_table("t")
+assert "remote" in dir(df)
+assert "remote" in pd.DataFrame._accessors
+for dtype in (pd.StringDtype(), pd.CategoricalDtype(["a"]), int):
+    rt.data_type(dtype)
+for dtype in ("Int64", "datetime64[ns, UTC]"):
+    rt.data_type(dtype)
+assert "polars" not in sys.modules
+
+import polars
+
+print(polars.DataFrame({"a": [1]}).remote.schema)
+"""
+
+
 def test_who_imports_pandas_first_has_the_accessor_and_never_loads_polars(server):
-    code = (
-        "import sys, pandas as pd, rt_frames as rt\n"
-        f"rt.connect({server.url!r})\n"
-        "df = pd.DataFrame({'a': [1, 2], 's': ['x', None]}); df.remote.to_table('t')\n"
-        "assert 'remote' in dir(df) and 'remote' in pd.DataFrame._accessors\n"
-        "for dtype in (pd.StringDtype(), pd.CategoricalDtype(['a']), int):\n"
-        "    rt.data_type(dtype)\n"
-        "for dtype in ('Int64', 'datetime64[ns, UTC]'):\n"
-        "    rt.data_type(dtype)\n"
-        "assert 'polars' not in sys.modules\n"
-        "import polars; print(polars.DataFrame({'a': [1]}).remote.schema)\n"
-    )
-    assert run(code, "-Werror", RT_FRAMES_API_KEY=KEY).stdout == "a: int64\n"
+    strict = {"RT_FRAMES_API_KEY": KEY, "PYTHONWARNINGS": "error"}
+    assert run(PANDAS_FIRST, server.url, **strict) == ("a: int64\n", "")
 
 
-def test_reloading_and_importing_anew_beside_another_hook_registers_once_and_warns_never():
-    code = (
-        "import importlib, importlib.util, sys; before = {*sys.meta_path}\n"
-        "class Other:  # it asks all others, as this package's hook does\n"
-        "    def find_spec(self, name, path, target=None):\n"
-        "        others = (f for f in sys.meta_path if f is not self)\n"
-        "        found = (f.find_spec(name, path, target) for f in others)\n"
-        "        return next(filter(None, found), None)\n"
-        "import rt_frames; (hook,) = {*sys.meta_path} - before; importlib.reload(rt_frames)\n"
-        "sys.meta_path.insert(0, Other())\n"
-        "for name in [n for n in sys.modules if n.startswith('rt_frames')]: del sys.modules[name]\n"
-        "import rt_frames\n"
-        "loader = importlib.util.find_spec('polars').loader\n"
-        "assert loader.get_filename('polars').endswith('__init__.py')\n"
-        "import pandas, polars\n"
-        "for module in (pandas, polars, rt_frames): importlib.reload(module)\n"
-        "class Ours(pandas.DataFrame): pass\n"
-        "print([type(of).__name__ for of in sys.meta_path].count(type(hook).__name__),\n"
-        "      type(pandas.__spec__.loader).__name__, type(pandas.__loader__).__name__,\n"
-        "      *(f({'a': [1]}).remote.schema for f in (Ours, polars.DataFrame)))"
-    )
-    found = run(code, "-Werror").stdout
-    assert found == "1 SourceFileLoader SourceFileLoader a: int64 a: int64\n"
+BESIDE_ANOTHER_HOOK = """
+import importlib
+import importlib.util
+import sys
+
+
+class Other:  # it asks all others, as this package's hook does
+    def find_spec(self, name, path, target=None):
+        others = (f for f in sys.meta_path if f is not self)
+        found = (f.find_spec(name, path, target) for f in others)
+        return next(filter(None, found), None)
+
+
+before = {*sys.meta_path}
+import rt_frames
+
+(hook,) = {*sys.meta_path} - before
+importlib.reload(rt_frames)
+sys.meta_path.insert(0, Other())
+for name in [name for name in sys.modules if name.startswith("rt_frames")]:
+    del sys.modules[name]
+import rt_frames
+
+loader = importlib.util.find_spec("polars").loader
+assert loader.get_filename("polars").endswith("__init__.py")
+import pandas, polars
+
+for module in (pandas, polars, rt_frames):
+    importlib.reload(module)
+
+
+class Ours(pandas.DataFrame):
+    pass
+
+
+hooks = [type(one).__name__ for one in sys.meta_path]
+assert hooks.count(type(hook).__name__) == 1
+assert type(pandas.__spec__.loader).__name__ == "SourceFileLoader"
+assert type(pandas.__loader__).__name__ == "SourceFileLoader"
+print(Ours({"a": [1]}).remote.schema, polars.DataFrame({"a": [1]}).remote.schema)
+"""
+
+
+def test_reloading_and_importing_anew_beside_another_hook_registers_once():
+    printed, warned = run(BESIDE_ANOTHER_HOOK, PYTHONWARNINGS="error")
+    assert printed == "a: int64 a: int64\n"
+    assert warned == ""
 
 
 POLARS_WITH_A_REMOTE = """
@@ -132,41 +180,42 @@ class DataFrame(metaclass=Sealed):
 """
 
 
-@pytest.mark.parametrize(
-    "order", ["rt_frames, polars, pandas", "polars, pandas, rt_frames"]
-)
+def before_others(folder: Path) -> str:
+    return f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+
+
+ORDERS = ["rt_frames, polars, pandas", "polars, pandas, rt_frames"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
 def test_a_remote_that_is_there_already_is_left_with_one_warning(tmp_path, order):
     (tmp_path / "polars.py").write_text(POLARS_WITH_A_REMOTE)
     (tmp_path / "pandas.py").write_text(PANDAS_THAT_REFUSES)
-    code = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        f"import {order}\n"
-        "print(polars.DataFrame().remote)"
+    code = f"import sys\nimport {order}\nprint(polars.DataFrame().remote)"
+    printed, warned = run(code, PYTHONPATH=before_others(tmp_path))
+    words = (
+        r"<string>:2: UserWarning: .*(pandas|polars)\.DataFrame.*rt_frames\.to_table"
     )
-    done = run(code)
-    assert done.stdout == "of Polars\n"
-    told = re.findall(
-        r"<string>:2: UserWarning: .*(pandas|polars)\.DataFrame.*rt_frames\.to_table",
-        done.stderr,
-    )
-    assert sorted(told) == ["pandas", "polars"]
-    # the imports of others succeed, even where warnings are errors
-    if order.startswith("rt_frames"):
-        assert run(code, "-Werror").stderr == ""
+    assert printed == "of Polars\n"
+    assert sorted(re.findall(words, warned)) == ["pandas", "polars"]
+
+
+def test_imports_of_others_succeed_even_where_warnings_are_errors(tmp_path):
+    (tmp_path / "polars.py").write_text(POLARS_WITH_A_REMOTE)
+    code = "import rt_frames, polars\nprint(polars.DataFrame().remote)"
+    strict = {"PYTHONPATH": before_others(tmp_path), "PYTHONWARNINGS": "error"}
+    assert run(code, **strict) == ("of Polars\n", "")
 
 
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
 def test_a_frame_is_freed_at_once_after_it_was_sent(client, library, name):
-    frame = library.DataFrame(
-        {"a": [1, 2, 3], "s": ["x", None, "z"], "c": [1.5, None, 2.5]}
-    )
+    frame = library.DataFrame({"a": [1, 2], "s": ["x", None], "c": [1.5, None]})
     gone = weakref.ref(frame)
     gc.collect()
     gc.disable()
     try:
         frame.remote.to_table(name)
-        found = frame.remote.plan_alterations(frame.head(1)).to_json()
-        assert found == {"alterations": []}
+        assert not frame.remote.plan_alterations(frame.head(1))
         with pytest.raises(rt.errors.TableExistsError):
             frame.remote.to_table(name)
         del frame
@@ -199,20 +248,13 @@ def test_a_method_shows_and_takes_the_options_of_the_function_behind_it(
     method, function, own
 ):
     bound = getattr(pl.DataFrame({"a": [1]}).remote, method)
-    shown, given = (
-        inspect.signature(one).parameters for one in (bound, getattr(rt, function))
-    )
-    options = {
-        name: option
-        for name, option in given.items()
-        if option.kind is inspect.Parameter.KEYWORD_ONLY
-    }
-    found = {name: option for name, option in shown.items() if name not in own}
-    assert found == options
-    assert [*shown][: len(own)] == own
-    assert {shown[name].kind for name in own} == {
-        inspect.Parameter.POSITIONAL_OR_KEYWORD
-    }
+    shown = [*inspect.signature(bound).parameters.values()]
+    given = inspect.signature(getattr(rt, function)).parameters.values()
+    first = shown[: len(own)]
+    assert [one.name for one in first] == own
+    assert {one.kind for one in first} == {inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    options = [one for one in given if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    assert shown[len(own) :] == options
     with pytest.raises(TypeError, match="'if_exist'"):
         bound("t", if_exist="skip")
 

@@ -11,7 +11,6 @@ import json
 import uuid
 
 import lance
-import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -67,14 +66,9 @@ def test_what_would_change_stored_values_is_refused_column_by_column(table):
 
 
 @pytest.mark.parametrize("lossy", [False, True])
-@pytest.mark.parametrize(
-    ("column", "dtype"), [("qty", pl.String), ("day", pl.Datetime("us"))]
-)
-def test_what_the_engine_refuses_or_does_wrong_is_refused_even_where_losses_are_allowed(
-    table, column, dtype, lossy
-):
-    after = STORED.cast({column: dtype})
-    with pytest.raises(AlterationError, match=f"{column}: .*rewrite=True.*2 rows, "):
+def test_what_the_engine_refuses_is_refused_even_where_losses_are_allowed(table, lossy):
+    after = STORED.cast({"day": pl.Datetime("us")})
+    with pytest.raises(AlterationError, match="day: .*rewrite=True.*2 rows, "):
         after.remote.alter_table("t", lossy=lossy)
     assert stored(table).version == 1
 
@@ -128,24 +122,17 @@ LISTS = [
 
 @pytest.mark.parametrize(("before", "after"), LISTS, ids=str)
 def test_the_kind_of_a_list_is_a_change_of_frames_as_of_schemas(before, after):
-    value = [1, 2] if before.value_type == pa.int64() else [[1], [2]]
-    table = rt.to_table(pa.table({"c": pa.array([value], before)}), "t")
-    frame = pa.table({"c": pa.array([value], after)})
+    table = rt.to_table(pa.table({"c": pa.array([[], None], before)}), "t")
+    frame = pa.table({"c": pa.array([[]], after)})
     by_frame = rt.plan_alterations(table, frame)
     assert by_frame == rt.plan_alterations(table, frame.schema)
     rt.alter_table(frame, "t")
     assert stored(table).schema.field("c").type == after
-    assert stored(table).to_table()["c"].to_pylist() == [value]
-    assert not rt.plan_alterations(rt.table("t"), rt.table("t").to_polars())
+    assert columns_of(table) == {"c": [[], None]}
 
 
 def alter_by_plan(before: pl.DataFrame, after: pl.DataFrame) -> None:
     rt.alter_columns("t", after.remote.plan_alterations(before))
-
-
-def alter_by_dicts(before: pl.DataFrame, after: pl.DataFrame) -> None:
-    plan = after.remote.plan_alterations(before)
-    rt.alter_columns("t", plan.to_json())
 
 
 def alter_by_cast(before: pl.DataFrame, after: pl.DataFrame) -> None:
@@ -153,21 +140,14 @@ def alter_by_cast(before: pl.DataFrame, after: pl.DataFrame) -> None:
     rt.table("t").cast({change.path: change.data_type for change in plan})
 
 
-@pytest.mark.parametrize("alter", [alter_by_plan, alter_by_dicts, alter_by_cast])
-@pytest.mark.parametrize(
-    ("column", "dtype"),
-    [("qty", pl.Float64), ("day", pl.Datetime("us")), ("tag", pl.Date)],
-)
-def test_every_call_refuses_what_the_engine_refuses_in_the_same_words(
-    table, alter, column, dtype
-):
-    after = pl.DataFrame(schema={**STORED.schema, column: dtype})
-    with pytest.raises(AlterationError, match=column) as by_table:
+@pytest.mark.parametrize("alter", [alter_by_plan, alter_by_cast])
+def test_every_call_refuses_what_the_engine_refuses_in_the_same_words(table, alter):
+    after = pl.DataFrame(schema={**STORED.schema, "day": pl.Datetime("us")})
+    with pytest.raises(AlterationError, match=r"day.*nothing was sent") as by_table:
         after.remote.alter_table("t")
     with pytest.raises(AlterationError) as refused:
         alter(STORED, after)
     assert str(refused.value) == str(by_table.value)
-    assert "nothing was sent" in str(refused.value)
     assert stored(table).version == 1
 
 
@@ -205,15 +185,14 @@ def test_the_service_is_told_by_name_and_does_as_told(table):
 
 PAIRS = pl.DataFrame({"a": [1], "b": [2], "c": [3], "s": [{"x": 4, "y": 5}]})
 EXCHANGES = [
-    {"a": "b", "b": "a"},
-    {"a": "b", "b": "c", "c": "a"},
-    {"s.x": "y", "s.y": "x"},
+    ({"a": "b", "b": "a"}, {}),
+    ({"a": "b", "b": "c", "c": "a"}, {"before": PAIRS}),
+    ({"s.x": "y", "s.y": "x"}, {"rewrite": True}),
 ]
 
 
-@pytest.mark.parametrize("options", [{}, {"before": PAIRS}, {"rewrite": True}], ids=str)
-@pytest.mark.parametrize("rename", EXCHANGES, ids=str)
-def test_names_that_are_exchanged_are_refused_since_a_second_call_would_change_them_back(
+@pytest.mark.parametrize(("rename", "options"), EXCHANGES, ids=str)
+def test_exchanged_names_are_refused_as_a_second_call_would_change_them_back(
     rename, options
 ):
     table = PAIRS.remote.to_table("t")
@@ -234,10 +213,8 @@ def test_names_that_move_on_are_no_exchange():
 
 OPTIONS = {"rename": RENAME, "nullable": {"quantity": False}}
 LATER = [
-    OPTIONS,
     {"rename": RENAME, "nullable": {"qty": False}},
     {"rename": RENAME},
-    {"rename": RENAME, "before": STORED},
     {**OPTIONS, "before": STORED},
 ]
 
@@ -255,17 +232,6 @@ def test_a_second_call_changes_nothing_and_says_so(table, options):
     assert stored(table).version == 3
 
 
-def test_the_next_morning_with_only_todays_frame(table):
-    smaller = STORED.cast({"qty": pl.Int16})
-    renamed = STORED.rename(RENAME)
-    assert STORED.remote.alter_table("t").version is None
-    assert smaller.remote.alter_table("t").version == 2
-    assert smaller.remote.alter_table("t").version is None
-    assert renamed.remote.alter_table("t", rename=RENAME).version == 3
-    assert renamed.remote.alter_table("t", rename=RENAME).version is None
-    assert columns_of(table) == renamed.to_dict(as_series=False)
-
-
 def test_what_is_half_done_is_finished(table):
     table.cast({"qty": "int32"})
     today = STORED.rename(RENAME).cast({"quantity": pl.Int32})
@@ -273,39 +239,31 @@ def test_what_is_half_done_is_finished(table):
     assert stored(table).schema.field("quantity").type == pa.int32()
 
 
+FIRST = {"a": 1, "b": "x", "o": {"i": 1, "l": [{"x": 1}]}}
+LATER_ROW = {"b": 1, "c": "x", "outer": {"inner": 1, "l": [{"y": 1}]}}
+CHAIN = {"b": "c", "a": "b", "o": "outer", "o.i": "inner", "o.l.item.x": "y"}
+
+
 def test_renames_in_a_chain_and_inside_structs_are_known_as_done():
-    before = pa.table({"a": [1], "b": ["x"], "o": [{"i": 1, "l": [{"x": 1}]}]})
-    after = pa.table({"b": [1], "c": ["x"], "outer": [{"inner": 1, "l": [{"y": 1}]}]})
-    rename = {"b": "c", "a": "b", "o": "outer", "o.i": "inner", "o.l.item.x": "y"}
-    table = rt.to_table(before, "t")
-    nullable = {"outer.inner": True}
-    plan = rt.plan_alterations(table, after, rename=rename, nullable=nullable)
+    table = rt.to_table(pa.Table.from_pylist([FIRST]), "t")
+    after = pa.Table.from_pylist([LATER_ROW])
+    plan = rt.plan_alterations(table, after, rename=CHAIN)
     assert [one.path for one in plan] == ["a", "b", "o", "o.i", "o.l.item.x"]
     rt.alter_columns("t", plan)
     assert columns_of(table) == after.to_pydict()
-    nullable = {"o.i": True}
-    now = rt.table("t")
-    assert not rt.plan_alterations(now, after, rename=rename, nullable=nullable)
+    assert not rt.plan_alterations(rt.table("t"), after, rename=CHAIN)
 
 
-@pytest.mark.parametrize("kind", ["frame", "file"])
-def test_a_table_that_is_neither_before_nor_after_is_named_with_its_differences(
-    table, tmp_path, kind
-):
+def test_a_table_that_is_neither_before_nor_after_is_named_with_its_differences(table):
     table.cast({"qty": "int16"})
-    path = tmp_path / "t.schema"
-    path.write_bytes(STORED.remote.schema.serialize())
-    before = STORED if kind == "frame" else path
     with pytest.raises(AlterationError, match="qty: int16 to int32"):
-        STORED.cast({"qty": pl.Int32}).remote.alter_table("t", before)
+        STORED.cast({"qty": pl.Int32}).remote.alter_table("t", STORED)
     assert stored(table).version == 2
 
 
 def test_a_rename_that_is_the_wrong_way_round_is_named_as_such(table):
     today = STORED.rename(RENAME)
     wrong = {"quantity": "qty"}
-    with pytest.raises(AlterationError, match=r"pass rename={'qty': 'quantity'}"):
-        rt.plan_alterations(STORED, today, rename=wrong)
     with pytest.raises(AlterationError, match=r"pass rename={'qty': 'quantity'}"):
         rt.plan_alterations(table, today, rename=wrong)
 
@@ -340,12 +298,6 @@ BEFORE = [STORED, STORED.schema, STORED.remote.schema, dict(STORED.schema), WORD
 def test_before_is_whatever_tells_the_columns(table, before):
     today = STORED.rename(RENAME).cast({"quantity": pl.Int32})
     assert today.remote.alter_table("t", before, rename=RENAME).version == 2
-    assert columns_of(table) == today.to_dict(as_series=False)
-
-
-def test_before_may_be_a_handle(table):
-    today = STORED.rename(RENAME).cast({"quantity": pl.Int32})
-    assert today.remote.alter_table("t", table, rename=RENAME).version == 2
     assert columns_of(table) == today.to_dict(as_series=False)
 
 
@@ -419,12 +371,8 @@ def test_the_order_of_a_dictionary_is_no_difference_as_none_is_stored():
 
 def test_what_changed_is_shown_and_a_handle_is_never_stale(table):
     assert table.schema.field("qty").type == pa.int64()
-    altered = table.alter_columns(
-        [
-            rt.Alteration("qty", rename="n", data_type="int32"),
-            rt.Alteration("tag", rename="k"),
-        ]
-    )
+    qty = rt.Alteration("qty", rename="n", data_type="int32")
+    altered = table.alter_columns([qty, rt.Alteration("tag", rename="k")])
     told = "qty: renamed to n, int64 to int32; tag: renamed to k"
     assert told in repr(altered)
     assert told in seen_in(altered).words
@@ -435,62 +383,19 @@ def test_what_changed_is_shown_and_a_handle_is_never_stale(table):
 
 
 def test_a_service_that_cannot_describe_is_sent_what_before_asks_for(service, name):
-    with rt.connect(service.url, api_key=service.api_key):
-        STORED.remote.to_table(name)
-        with pytest.raises(AlterationError, match=r"'price' \("):
-            CUT.remote.alter_table(name, STORED)
-        altered = STORED.cast({"qty": pl.Int32}).remote.alter_table(name, STORED)
-        assert "qty: int64 to int32" in repr(altered)
-
-
-STORABLE = [arrow for arrow, _ in [*RECORDED, *MAPS] if arrow != pa.null()]
-
-
-def test_every_type_is_known_again(service, name):
-    columns = {str(number): pa.nulls(2, arrow) for number, arrow in enumerate(STORABLE)}
-    data = pa.table(columns)
-    with rt.connect(service.url, api_key=service.api_key, dialect="lancedb"):
-        sent = rt.to_table(data, name).schema
-        assert not rt.plan_alterations(rt.table(name), data)
-        assert not rt.plan_alterations(rt.table(name), sent)
-
-
-def test_pandas_columns_are_known_again():
-    frame = pd.DataFrame(
-        {
-            "at": pd.date_range("2020-01-01", periods=2, tz="Europe/Paris"),
-            "k": pd.Categorical(["u", "v"]),
-            "t": ["x", None],
-            "n": pd.array([1, None], "Int16"),
-            "v": list(np.zeros((2, 3), "float32")),
-        }
-    )
-    created = frame.remote.to_table("t")
-    assert created.schema == frame.remote.schema
-    assert rt.table("t").schema == frame.remote.schema
-    assert not frame.remote.plan_alterations(rt.table("t"))
-    assert frame.remote.alter_table("t").version is None
+    rt.connect(service.url, api_key=service.api_key)
+    STORED.remote.to_table(name)
+    with pytest.raises(AlterationError, match=r"'price' \("):
+        CUT.remote.alter_table(name, STORED)
+    altered = STORED.cast({"qty": pl.Int32}).remote.alter_table(name, STORED)
+    assert "qty: int64 to int32" in repr(altered)
 
 
 def test_a_table_that_others_wrote_may_hold_columns_that_could_not_be_sent(client):
-    codes = pa.DictionaryArray.from_arrays(pa.array([0, 1], "int8"), ["u", "v"])
-    others = pa.table({"c": pa.nulls(2), "k": codes, "n": [1, 2]})
-    lance.write_dataset(others, f"{client}/t.lance")
-    today = pd.DataFrame({"k": pd.Categorical(["u"]), "n": pd.array([1], "int8")})
-    assert today.remote.alter_table("t").version == 2
-    assert stored(client.table("t")).schema.field("n").type == pa.int8()
+    lance.write_dataset(pa.table({"c": pa.nulls(2), "n": [1, 2]}), f"{client}/t.lance")
+    assert rt.alter_table({"n": "int8"}, "t").version == 2
     with pytest.raises(AlterationError, match="'c'"):
-        today.assign(c="x").remote.alter_table("t")
-
-
-def test_a_source_that_fails_leaves_the_table_that_was_to_be_replaced(table):
-    def fail():
-        yield STORED
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        rt.to_table(fail(), "t", if_exists="replace")
-    assert columns_of(table) == STORED.to_dict(as_series=False)
+        rt.alter_table({"n": "int8", "c": "string"}, "t")
 
 
 UUIDS = pa.array([bytes(range(16))], pa.uuid())
@@ -528,14 +433,14 @@ def test_what_libraries_read_a_column_as_is_no_change_of_it(read, rewrite):
 BELOW_0 = -880_000_000
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "direction"),
-    [
-        (pa.timestamp("ns"), pa.timestamp("s"), "nanoseconds .* towards 1970"),
-        (pa.timestamp("ns", "UTC"), pa.timestamp("s", "UTC"), "towards 1970"),
-        (pa.duration("ns"), pa.duration("s"), "nanoseconds .* towards 0"),
-    ],
-)
+CUTS = [
+    (pa.timestamp("ns"), pa.timestamp("s"), "nanoseconds .* towards 1970"),
+    (pa.timestamp("ns", "UTC"), pa.timestamp("s", "UTC"), "towards 1970"),
+    (pa.duration("ns"), pa.duration("s"), "nanoseconds .* towards 0"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "direction"), CUTS)
 def test_a_lossy_cast_of_what_is_below_0_cuts_as_the_refusal_says(
     before, after, direction
 ):
@@ -553,19 +458,18 @@ ID_BYTES = uuid.UUID(ID).bytes
 CATEGORY = pa.dictionary(pa.int32(), pa.string())
 
 
-@pytest.mark.parametrize(
-    ("value", "before", "after", "read"),
-    [
-        (ID, pa.string(), pa.uuid(), ID_BYTES),
-        (ID_BYTES, pa.binary(), pa.uuid(), ID_BYTES),
-        (ID_BYTES, pa.binary(16), pa.uuid(), ID_BYTES),
-        ("[1]", pa.string(), pa.json_(), "[1]"),
-        ("[1]", pa.large_string(), pa.json_(pa.large_string()), "[1]"),
-        ("true", CATEGORY, pa.json_(), "true"),
-        (7, pa.int64(), pa.json_(), "7"),
-        (0.1, pa.float64(), pa.json_(), "0.1"),
-    ],
-)
+SPECIAL = [
+    (ID, pa.string(), pa.uuid(), ID_BYTES),
+    (ID_BYTES, pa.binary(), pa.uuid(), ID_BYTES),
+    (ID_BYTES, pa.binary(16), pa.uuid(), ID_BYTES),
+    ("[1]", pa.string(), pa.json_(), "[1]"),
+    ("[1]", pa.large_string(), pa.json_(pa.large_string()), "[1]"),
+    ("true", CATEGORY, pa.json_(), "true"),
+    (7, pa.int64(), pa.json_(), "7"),
+]
+
+
+@pytest.mark.parametrize(("value", "before", "after", "read"), SPECIAL)
 def test_a_column_becomes_uuids_or_json_by_a_rewrite(value, before, after, read):
     table = rt.to_table(pa.table({"c": pa.array([value, None], before)}), "t")
     frame = pa.schema({"c": after})
@@ -575,15 +479,6 @@ def test_a_column_becomes_uuids_or_json_by_a_rewrite(value, before, after, read)
     found = stored(table).to_table()["c"].chunk(0)
     assert found.type.extension_name == after.extension_name
     assert found.storage.to_pylist() == [read, None]
-
-
-def test_bytes_in_lists_become_uuids_by_a_rewrite():
-    sixteen = pa.list_(pa.binary(16))
-    table = rt.to_table(pa.table({"c": pa.array([[ID_BYTES], None], sixteen)}), "t")
-    frame = pa.schema({"c": pa.list_(pa.uuid())})
-    rt.alter_table(frame, "t", rewrite=True)
-    assert stored(table).schema == frame
-    assert table.to_arrow()["c"].to_pylist() == [[uuid.UUID(ID)], None]
 
 
 def test_text_that_is_no_json_does_not_become_json():
@@ -607,54 +502,66 @@ READ_OTHERWISE = {
 }
 
 
-@pytest.mark.parametrize("read", ["to_polars", "scan", "schema"])
+READ_BY = {
+    "to_polars": lambda table: table.to_polars(),
+    "scan": lambda table: table.scan(),
+    "schema": lambda table: table.to_polars().schema,
+}
+
+
+@pytest.mark.parametrize("read", READ_BY)
 def test_a_type_as_polars_reads_it_is_no_change_of_the_tables(read):
-    stored_as = pa.table({name: pa.nulls(2, t) for name, t in READ_OTHERWISE.items()})
-    table = rt.to_table(stored_as.append_column("n", [[1, 2]]), "kinds")
-    own = table.scan() if read == "scan" else table.to_polars()
-    after = own.schema if read == "schema" else own
-    assert not rt.plan_alterations(table, after)
-    assert rt.alter_table(after, "kinds", rewrite=True).version is None
-    renamed = own.rename({"time": "clock"}).with_columns(pl.col("n").cast(pl.Int8))
-    plan = rt.plan_alterations(table, renamed, rename={"time": "clock"})
+    table = rt.to_table(pa.schema(READ_OTHERWISE).empty_table(), "kinds")
+    own = READ_BY[read](table)
+    assert not rt.plan_alterations(table, own)
+    assert rt.alter_table(own, "kinds", rewrite=True).version is None
+
+
+def test_what_polars_reads_otherwise_is_renamed_beside_a_cast():
+    fields = {"time": pa.time64("us"), "n": pa.int64()}
+    table = rt.to_table(pa.schema(fields).empty_table(), "kinds")
+    rename = {"time": "clock"}
+    own = table.to_polars().rename(rename).cast({"n": pl.Int8})
+    plan = rt.plan_alterations(table, own, rename=rename)
     assert [str(one) for one in plan] == ["time: renamed to clock", "n: int64 to int8"]
 
 
-@pytest.mark.parametrize("arrow", STORABLE, ids=str)
-def test_every_recorded_type_as_polars_reads_it_is_no_change_of_the_tables(arrow):
-    table = rt.to_table(pa.table({"c": pa.nulls(2, arrow)}), "t")
-    try:
-        own = table.to_polars()
-    except rt.errors.UnsupportedTypeError:
-        pytest.skip("Polars cannot read it")
+STORABLE = [arrow for arrow, _ in [*RECORDED, *MAPS] if arrow != pa.null()]
+EVERY = pa.table({str(n): pa.nulls(2, arrow) for n, arrow in enumerate(STORABLE)})
+
+
+def test_every_recorded_type_is_known_again():
+    table = rt.to_table(EVERY, "t")
+    assert not rt.plan_alterations(table, EVERY)
+    assert not rt.plan_alterations(rt.table("t"), table.schema)
+
+
+def test_every_recorded_type_as_polars_reads_it_is_no_change_of_the_tables():
+    table = rt.to_table(EVERY, "t")
+    with pytest.raises(rt.errors.UnsupportedTypeError) as refused:
+        table.to_polars()
+    readable = [
+        name for name in EVERY.column_names if name not in refused.value.columns
+    ]
+    own = table.to_polars(columns=readable)
+    assert len(readable) > 30
     assert not rt.plan_alterations(table, own)
 
 
-TIMES = pa.table({"t": pa.nulls(1, pa.time64("us"))})
-
-
-def test_a_type_that_is_asked_for_is_a_change_even_if_polars_reads_the_column_so():
-    table = rt.to_table(TIMES, "times")
-    own = table.to_polars()
-    plan = rt.plan_alterations(table, own, dtypes={"t": "time64[ns]"})
-    exact = rt.plan_alterations(table, own.to_arrow().schema)
-    assert plan[0].data_type == pa.time64("ns")
-    assert exact[0].data_type == pa.time64("ns")
-
-
-def test_a_type_that_is_asked_for_is_a_change_of_a_renamed_column_too():
-    table = rt.to_table(TIMES, "times")
-    rename = {"t": "u"}
+@pytest.mark.parametrize("name", ["t", "u"], ids=["same name", "renamed"])
+def test_a_type_that_is_asked_for_is_a_change_even_if_polars_reads_the_column_so(name):
+    table = rt.to_table(pa.table({"t": pa.nulls(1, pa.time64("us"))}), "times")
+    rename = {} if name == "t" else {"t": name}
     own = table.to_polars().rename(rename)
-    plan = rt.plan_alterations(table, own, dtypes={"u": "time64[ns]"}, rename=rename)
+    plan = rt.plan_alterations(table, own, dtypes={name: "time64[ns]"}, rename=rename)
     exact = rt.plan_alterations(table, own.to_arrow().schema, rename=rename)
     assert plan[0].data_type == pa.time64("ns")
     assert exact[0].data_type == pa.time64("ns")
 
 
 def test_only_the_field_that_changed_is_cast_inside_a_struct():
-    fields = pa.struct([("at", pa.time64("us")), ("n", pa.int64())])
-    table = rt.to_table(pa.table({"s": pa.nulls(1, fields)}), "structs")
+    fields = pa.struct({"at": pa.time64("us"), "n": pa.int64()})
+    table = rt.to_table(pa.schema({"s": fields}).empty_table(), "structs")
     after = pl.Schema({"s": pl.Struct({"at": pl.Time, "n": pl.Int32})})
     plan = rt.plan_alterations(table, after)
     assert [str(one) for one in plan] == ["s.n: int64 to int32"]

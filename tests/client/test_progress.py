@@ -32,7 +32,8 @@ def frames(seconds):
 
 def upload(client, name):
     rt.to_table(frames(0), f"{name}_short", client=client)
-    rt.to_table(frames(2.1), f"{name}_long", client=client)  # a bar is shown after two seconds
+    # a bar is shown after two seconds
+    rt.to_table(frames(2.1), f"{name}_long", client=client)
 """
 
 

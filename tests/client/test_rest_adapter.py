@@ -34,33 +34,26 @@ def adapter(tmp_path):
         yield lambda name: lance.dataset(str(tmp_path / f"{name}.lance")).to_table()
 
 
-NESTED = pl.DataFrame(
-    {
-        "s": [{"x": 1, "y": "p"}, None],
-        "l": [[1, 2], []],
-        "d": [None, 5],
-        "k": ["u", "v"],
-    },
-    schema_overrides={"d": pl.Date, "k": pl.Categorical},
-)
-KINDS = pd.DataFrame(
-    {
-        "at": pd.to_datetime(["2020-01-02", None]),
-        "k": pd.Categorical(["u", "v"]),
-        "yes": [True, False],
-    }
-)
-
-
+NESTED_COLUMNS = {
+    "s": [{"x": 1, "y": "p"}, None],
+    "l": [[1, 2], []],
+    "d": [None, 5],
+    "k": ["u", "v"],
+}
+KIND_COLUMNS = {
+    "at": pd.to_datetime(["2020-01-02", None]),
+    "k": pd.Categorical(["u", "v"]),
+    "yes": [True, False],
+}
+DTYPES = {"d": pl.Date, "k": pl.Categorical}
+NESTED = pl.DataFrame(NESTED_COLUMNS, schema_overrides=DTYPES)
+KINDS = pd.DataFrame(KIND_COLUMNS)
 FRAMES = {
     "Polars": (WORDS, WORDS.to_arrow()),
-    "pandas": (WORDS.to_pandas(), WORDS.to_arrow()),
-    "kinds": (KINDS, pa.Table.from_pandas(KINDS, preserve_index=False)),
+    "kinds of pandas": (KINDS, pa.Table.from_pandas(KINDS, preserve_index=False)),
     "nested": (NESTED, NESTED.to_arrow()),
     "query": (WORDS.lazy(), WORDS.to_arrow()),
-    "Arrow": (WORDS.to_arrow(), WORDS.to_arrow()),
-    "empty pandas": (KINDS[:0], pa.Table.from_pandas(KINDS[:0], preserve_index=False)),
-    "empty Polars": (WORDS[:0], WORDS[:0].to_arrow()),
+    "no rows": (WORDS[:0], WORDS[:0].to_arrow()),
     "list": ([WORDS, WORDS], pl.concat([WORDS, WORDS]).to_arrow()),
 }
 

@@ -64,31 +64,23 @@ def test_small_writes_and_lists_in_a_row_ride_one_connection(wire):
     assert server.connections == 1
 
 
-def test_a_write_after_a_pause_opens_its_own_connection(remote, server):
-    remote.create_table("t", SMALL)
-    time.sleep(0.55)
-    remote.create_table("t", SMALL)
-    assert server.connections == 2
-
-
-@pytest.mark.parametrize(
-    "make", [lambda: frame(2), lambda: iter([SMALL])], ids=["large", "unknown"]
-)
+@pytest.mark.parametrize("make", [lambda: frame(2), lambda: iter([SMALL])])
 def test_what_is_large_or_may_be_opens_its_own_connection(remote, server, make):
     remote.create_table("t", SMALL)
     remote.create_table("t", make())
     assert server.connections == 2
 
 
-KEPT = [  # what a server says, and pauses after which it keeps the connection
-    ({"Keep-Alive": "timeout=60, max=100"}, [0, 0.7]),
-    ({"Keep-Alive": "max=9, timeout=4"}, [1.7, 0.7]),
+KEPT = [  # what a server says, and a pause after which it keeps the connection
+    ({"Keep-Alive": "timeout=60, max=100"}, [0.7]),
+    ({"Keep-Alive": "max=9, timeout=3"}, [0.7]),
 ]
 LET_GO = [  # what a server says, and pauses of which it keeps it after all but the last
-    ({"Keep-Alive": "timeout=4"}, [2.1]),
-    ({"Keep-Alive": "max=100"}, [0.4, 0.55]),
+    ({}, [0.55]),
+    ({"Keep-Alive": "timeout=2"}, [1.1]),
+    ({"Keep-Alive": "max=100"}, [0.2, 0.55]),
     ({"Keep-Alive": "timeout=0"}, [0]),
-    ({"Keep-Alive": "Timeout = 1"}, [0.1, 0.55]),
+    ({"Keep-Alive": "Timeout = 1"}, [0.55]),
     ({"Connection": "close"}, [0]),
     pytest.param({"Keep-Alive": "timeout=600"}, [29, 31], marks=pytest.mark.long),
 ]
@@ -207,7 +199,7 @@ def test_F28_a_connection_that_the_server_closed_or_spoke_on_again_is_not_used(
     assert server.connections == 3
 
 
-def test_F41_what_gets_no_answer_is_never_sent_again_and_every_write_then_opens_its_own_connection(
+def test_F41_after_no_answer_nothing_is_sent_again_and_writes_open_their_own(
     wire,
 ):
     server, connect = wire
@@ -229,7 +221,7 @@ def test_F41_what_gets_no_answer_is_never_sent_again_and_every_write_then_opens_
     assert server.connections == before + 3
 
 
-def test_F41_a_server_that_closes_after_each_answer_without_a_word_fails_at_most_one_write(
+def test_F41_a_server_that_closes_after_each_answer_fails_at_most_one_write(
     server,
 ):
     server.script = after_an_answer(lambda connection: None)

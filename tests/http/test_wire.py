@@ -83,7 +83,7 @@ def test_a_list_is_understood_in_every_form(remote, server, body):
     assert remote.list_tables() == ["a", "b"]
 
 
-@pytest.mark.parametrize("size", range(8, len(ARROW_LIST), 8))
+@pytest.mark.parametrize("size", range(8, len(ARROW_LIST), 40))
 def test_a_list_in_arrow_form_that_is_cut_anywhere_is_an_error(server, size):
     server.listing((200, ARROW_LIST[:size]))
     with pytest.raises(errors.ResponseError, match="list"):
@@ -103,7 +103,7 @@ def list_with_offsets(*ends: int) -> bytes:
 
 
 def long_name() -> pa.Array:
-    return pa.array(["n" * 2**29])
+    return pa.array(["n" * 2**28])
 
 
 def names_that_share_a_value() -> pa.Array:
@@ -116,9 +116,8 @@ LISTS_THAT_HARM = {
     "offsets just beyond": lambda: list_with_offsets(1, 500),
     "offsets that go back": lambda: list_with_offsets(3, 1),
     "a long name": lambda: compressed_list({"name": long_name()}),
-    "a long name in LZ4": lambda: compressed_list({"name": long_name()}, "lz4"),
     "one value": lambda: compressed_list({"name": names_that_share_a_value()}),
-    "a long cell": lambda: compressed_list({"name": ["a"], "x": long_name()}),
+    "a long cell": lambda: compressed_list({"name": ["a"], "x": long_name()}, "lz4"),
 }
 
 
@@ -189,21 +188,16 @@ LOCKED = {"error": "locked by a migration"}
 INDEX = {"error": "an index of that name already exists"}
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "kind"),
-    [
-        (409, LOCKED, errors.ConflictError),
-        (409, {"error": "t", "code": 5}, errors.ConflictError),
-        (400, INDEX, errors.BadRequest),
-    ],
-)
-@pytest.mark.parametrize(
-    ("look", "told"),
-    [
-        (NONE, "nothing was stored"),
-        ((500, {}), "may exist"),
-    ],
-)
+NOT_TAKEN = [
+    (409, LOCKED, errors.ConflictError, NONE, "nothing was stored"),
+    (409, LOCKED, errors.ConflictError, (500, {}), "may exist"),
+    (409, {"error": "t", "code": 5}, errors.ConflictError, NONE, "nothing was stored"),
+    (400, INDEX, errors.BadRequest, NONE, "nothing was stored"),
+    (400, INDEX, errors.BadRequest, (500, {}), "may exist"),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "kind", "look", "told"), NOT_TAKEN)
 def test_skip_says_of_no_table_that_it_was_there_unless_it_is_listed(
     remote, server, status, body, kind, look, told
 ):
