@@ -18,7 +18,6 @@ from tests.longer import (
     mutations,
     nightly,
     once,
-    rows,
     writers,
 )
 
@@ -30,7 +29,7 @@ def times(*counts: int) -> pytest.MarkDecorator:
     )
 
 
-@times(100, 2000)
+@times(60, 2000)
 def test_s04_mutated_streams_leave_the_service_alive_and_its_tables_readable(count):
     answers = mutations.streams(count, seed=1)
     assert answers[200] > count / 20
@@ -38,7 +37,7 @@ def test_s04_mutated_streams_leave_the_service_alive_and_its_tables_readable(cou
     assert sum(answers.values()) == count
 
 
-@times(50, 1000)
+@times(30, 1000)
 def test_mutated_answers_end_in_a_value_or_an_error_of_ours(count):
     assert sum(mutations.answers(count, seed=1).values()) == count
 
@@ -58,47 +57,33 @@ def test_mutated_alterations_are_done_or_refused(count):
     assert set(mutations.alterations(count, seed=1)) <= {200, 400}
 
 
-@times(150)
+@times(80)
 def test_a_table_is_whole_and_what_was_acknowledged_stays_whoever_is_killed(count):
     found = kills.run(count, seed=1)
-    assert all(
-        found[what] > 0
-        for what in (
-            "client",
-            "service",
-            "replaced",
-            "altered",
-            "reads",
-            "halves-int32",
-        )
-    )
+    for what in ("client", "service", "replaced", "altered", "reads", "halves-int32"):
+        assert found[what] > 0, what
 
 
-@times(3, 200)
+@times(2, 80)
 def test_a_day_is_there_once_whenever_the_service_that_replaces_it_is_killed(count):
     found = kills.run_days(count, seed=1)
     assert found["open, done"] + found["open, not done"] == count
     assert found["replaced"] > 0
 
 
-@times(6, 300)
-def test_appends_and_reads_are_whole_or_an_error_whatever_fails_at_any_step(count):
-    assert sum(rows.run(count, seed=1).values()) == count
-
-
-@times(5, 300)
+@times(3, 150)
 def test_a_write_is_stored_once_and_succeeds_whatever_is_lost_or_killed(count):
     assert once.run(count, seed=1).total() == count
 
 
-@times(20, 2000)
+@times(8, 1000)
 def test_calls_at_once_are_made_once_each_whatever_is_lost_or_killed(count):
     found = once.together(count, seed=1)
     assert found["calls"] == count
     assert found["kills"] > 0
 
 
-@times(100, 2000)
+@times(30, 1000)
 def test_every_value_is_as_in_a_model_after_each_step_of_nightly_jobs(count):
     counts = nightly.run(count, seed=1)
     kinds = {what.split(":")[0] for what in counts}
@@ -106,7 +91,7 @@ def test_every_value_is_as_in_a_model_after_each_step_of_nightly_jobs(count):
     assert counts.total() > 3 * count
 
 
-@times(25, 500)
+@times(12, 300)
 def test_of_two_clients_in_each_others_middle_one_comes_after_the_other(count):
     counts = writers.run(count, seed=1)
     assert counts.total() == count
@@ -115,14 +100,14 @@ def test_of_two_clients_in_each_others_middle_one_comes_after_the_other(count):
     assert any(what.startswith("together") for what in counts)
 
 
-@times(15, 500)
+@times(8, 300)
 def test_of_two_clients_one_replaces_rows_before_or_after_the_other(count):
     counts = writers.run(count, seed=2, kind=model.draw_replace_where)
     assert counts.total() == count
     assert counts["middle: 2 confirmed"]
 
 
-@times(50)
+@times(25)
 def test_a_table_is_written_once_or_not_at_all_by_workers_that_are_killed(count):
     assert sum(cluster.run(count, seed=1).values()) == count
 
@@ -148,7 +133,7 @@ def test_F45_an_interrupt_at_any_moment_comes_at_once_and_leaves_nothing_behind(
 # an interrupt while a socket is made leaves it to the garbage collector
 @pytest.mark.filterwarnings("ignore:.*unclosed <socket:ResourceWarning")
 @pytest.mark.filterwarnings("ignore:.*<socket:pytest.PytestUnraisableExceptionWarning")
-@times(8, 100)
+@times(4, 60)
 def test_an_interrupt_tells_what_becomes_of_a_write_that_was_sent(count):
     counted = late.run(count, seed=1)
     assert counted.total() == 2 * count
@@ -166,12 +151,11 @@ has_a_front = pytest.mark.skipif(
 def test_what_goes_through_nginx_apache_haproxy_and_squid_arrives_once_and_whole():
     counts = fronts.run(60, seed=1)
     for name in filter(fronts.binary, fronts.FRONTS):
-        created = [
-            many
-            for what, many in counts.items()
-            if what.startswith(name) and what.endswith("created")
-        ]
-        assert sum(created) >= 30, name
+        created = 0
+        for what, many in counts.items():
+            if what.startswith(name) and what.endswith("created"):
+                created += many
+        assert created >= 30, name
 
 
 @pytest.mark.long

@@ -76,15 +76,11 @@ SERVER = errors.ServerError
 STATUSES = {
     101: (errors.TransportError, UNKNOWN, UNKNOWN, True),
     202: (OTHER, UNKNOWN, UNKNOWN, True),
-    203: (OTHER, UNKNOWN, UNKNOWN, True),
     206: (OTHER, UNKNOWN, UNKNOWN, True),
-    207: (OTHER, UNKNOWN, UNKNOWN, True),
     301: (errors.RedirectError, errors.RedirectError, errors.RedirectError, False),
     304: (errors.RedirectError, errors.RedirectError, errors.RedirectError, False),
-    308: (errors.RedirectError, errors.RedirectError, errors.RedirectError, False),
     400: (errors.BadRequest, errors.BadRequest, errors.BadRequest, False),
     401: (AUTHENTICATION, AUTHENTICATION, AUTHENTICATION, False),
-    403: (AUTHENTICATION, AUTHENTICATION, AUTHENTICATION, False),
     404: (OTHER, OTHER, errors.TableNotFoundError, False),
     406: (OTHER, OTHER, OTHER, False),
     409: (OTHER, EXISTS, errors.ConflictError, False),
@@ -99,12 +95,11 @@ STATUSES = {
     429: (errors.RateLimited, errors.RateLimited, errors.RateLimited, False),
     500: (SERVER, SERVER, SERVER, True),
     501: (SERVER, SERVER, SERVER, False),
-    502: (SERVER, SERVER, SERVER, True),
     503: (SERVER, SERVER, SERVER, True),
     504: (SERVER, SERVER, SERVER, True),
     507: (SERVER, SERVER, SERVER, False),
 }
-LIST_AGAIN = (101, 202, 203, 206, 207, 429, 500, 502, 503, 504)
+LIST_AGAIN = (101, 202, 206, 429, 500, 503, 504)
 
 
 @pytest.mark.parametrize("status", STATUSES)
@@ -200,53 +195,6 @@ def test_what_is_not_refused_for_its_compression_is_not_offered_without(
         client.create_table("t", rows, **options)
     assert caught.value.status == status
     assert "compress" not in str(caught.value)
-
-
-ROWS = pa.table({"n": range(1000)})
-DESCRIBED = {
-    "version": 1,
-    "schema": {"fields": [{"name": "n", "type": {"type": "int64"}, "nullable": True}]},
-}
-UNCOMPRESSED = (
-    "; if the server does not support compressed Arrow buffers, pass compression=None"
-)
-
-
-@pytest.mark.parametrize(
-    ("status", "rows", "options", "is_offered"),
-    [
-        (400, ROWS, {"compression": "zstd"}, True),
-        (415, ROWS, {"compression": "lz4"}, True),
-        (415, ROWS.to_reader, {"compression": "zstd"}, True),
-        (415, ROWS, {"compression": "zstd", "if_exists": "append"}, True),
-        (400, ROWS, {"compression": None}, False),
-        # on loopback, which needs no codec
-        (415, ROWS, {}, False),
-        (415, ROWS[:0], {"compression": "zstd"}, False),
-        (422, ROWS, {"compression": "zstd"}, False),
-        (406, ROWS, {"compression": "zstd"}, False),
-    ],
-)
-def test_a_server_that_may_not_support_compressed_buffers_gets_them_as_they_are(
-    server, status, rows, options, is_offered
-):
-    def script(connection: Connection) -> None:
-        while True:
-            request = connection.body(connection.head())
-            if "/describe/" in request.path:
-                connection.answer(200, DESCRIBED)
-            elif request.method == "GET":
-                connection.answer(200, {"tables": []})
-            else:
-                connection.answer(status, {"error": "unreadable"})
-
-    server.script = script
-    client = patient(server, dialect="lancedb")
-    data = rows() if callable(rows) else rows
-    with pytest.raises(errors.ResponseError) as caught:
-        client.create_table("t", data, **options)
-    assert caught.value.status == status
-    assert (UNCOMPRESSED in str(caught.value)) == is_offered
 
 
 def test_a_part_that_a_server_cannot_read_may_be_sent_uncompressed():
@@ -447,8 +395,9 @@ SPELLED = [
 
 
 @pytest.mark.parametrize(("key", "said", "shown"), SPELLED)
-@pytest.mark.parametrize("status", [400, 503, 200])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize(
+    ("status", "encoding"), [(400, "utf-8"), (503, "utf-16"), (200, "utf-8")]
+)
 def test_F20_a_key_is_struck_out_however_it_is_spelled_and_words_are_left(
     server, key, said, shown, status, encoding
 ):

@@ -520,9 +520,6 @@ def test_no_type_is_offered_for_durations_and_what_they_cannot_be_cast_to(other)
     assert refusal(iter([other, duration])).endswith("; give both the same type")
 
 
-RENAMED = SALES.rename(columns={"sold": "units"}).astype({"units": "int32"})
-
-
 ROWS = [{"city": "Bern", "sold": 3}, {"city": "Genf", "sold": 4}]
 RECORDS = np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")])
 NO_FRAMES = [

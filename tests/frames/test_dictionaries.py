@@ -42,7 +42,6 @@ def read(data: object, seed: int) -> pa.Table:
     table = pa.ipc.open_stream(body).read_all()
     table.validate(full=True)
     return table
-    return table
 
 
 PAIRS = pa.array([0, 2, None, 6, 8], pa.int32())

@@ -411,9 +411,7 @@ BYTES = pa.list_(pa.int8())
 
 
 @pytest.mark.parametrize(("frame", "called"), VIEWED)
-@pytest.mark.parametrize(
-    "target", [pa.int64(), pa.date32(), BYTES, pa.struct({"z": BYTES})], ids=str
-)
+@pytest.mark.parametrize("target", [pa.int64(), pa.struct({"z": BYTES})], ids=str)
 def test_a_refused_cast_names_a_type_as_it_is_sent_and_as_no_view(
     frame, called, target
 ):
@@ -512,12 +510,11 @@ def test_fields_of_structs_go_by_name(frame):
         send(frame, dtypes={"x": small})
 
 
-@pytest.mark.parametrize("frame", STRUCTS, ids=["Arrow", "Polars", "pandas"])
 @pytest.mark.parametrize("fields", [["a"], ["x", "y"], ["a", "c"], ["a", "b", "c"]])
-def test_no_field_of_a_struct_is_dropped_or_made_up(frame, fields):
+def test_no_field_of_a_struct_is_dropped_or_made_up(fields):
     target = pa.struct([(name, pa.int64()) for name in fields])
     with pytest.raises(UnsupportedTypeError, match=r"'x'.*fields of x are 'a', 'b'"):
-        send(frame, dtypes={"x": target})
+        send(pa.table({"x": STRUCT}), dtypes={"x": target})
 
 
 FRACTIONS = [
@@ -573,12 +570,12 @@ NOTHING = {
 
 
 @pytest.mark.parametrize("data", NOTHING.values(), ids=NOTHING)
-@pytest.mark.parametrize("target", [*EVERY_TYPE, pa.uuid(), pa.json_()], ids=str)
-def test_a_column_without_a_value_is_cast_to_every_type(data, target):
-    made = send(data, dtypes={"x": target}).table()["x"]
-    wanted = send(pa.table({"x": pa.nulls(1, target)})).schema.field("x")
-    assert made.to_pylist() == [None, None]
-    assert made.type == wanted.type
+def test_a_column_without_a_value_is_cast_to_every_type(data):
+    for target in (*EVERY_TYPE, pa.uuid(), pa.json_()):
+        made = send(data, dtypes={"x": target}).table()["x"]
+        wanted = send(pa.table({"x": pa.nulls(1, target)})).schema.field("x")
+        assert made.to_pylist() == [None, None], target
+        assert made.type == wanted.type
 
 
 FIVE = uuid.UUID(int=5)

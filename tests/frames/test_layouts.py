@@ -58,8 +58,6 @@ LISTED_VIEWS = pa.array([["x"], None], VIEWS)
 VIEW_MAPS = pa.map_(pa.string_view(), pa.string_view())
 coded = pa.DictionaryArray.from_arrays
 runs = pa.RunEndEncodedArray.from_arrays
-WORDS = pa.array(["a", None])
-DAYS = pa.array([1, None], pa.date32())
 INNER = {  # of three rows each
     "own type of views": OWN_VIEWS,
     "JSON in views": JSON_VIEWS,
@@ -141,12 +139,13 @@ def assert_kept(column: pa.ChunkedArray) -> None:
         assert not re.search(NOT_PORTABLE, str(sent.type))
 
 
-@pytest.mark.parametrize("wrap", WRAPPED.values(), ids=WRAPPED)
 @pytest.mark.parametrize("inner", INNER.values(), ids=INNER)
-def test_each_layout_arrives_in_each_other_whatever_the_slices_and_chunks(wrap, inner):
-    array = wrap(inner)
-    turned = wrap(reordered(inner))
-    assert_kept(pa.chunked_array([array, turned, array.slice(1), array.slice(0, 0)]))
+def test_each_layout_arrives_in_each_other_whatever_the_slices_and_chunks(inner):
+    for wrap in WRAPPED.values():
+        array = wrap(inner)
+        turned = wrap(reordered(inner))
+        chunks = [array, turned, array.slice(1), array.slice(0, 0)]
+        assert_kept(pa.chunked_array(chunks))
 
 
 @st.composite
@@ -297,21 +296,12 @@ def test_a_column_that_may_not_be_null_is_refused_where_it_is():
 
 
 def test_all_columns_that_have_nulls_and_may_not_are_named_whichever_chunk_they_are_in():
-    schema = pa.schema(
-        [
-            REQUIRED.with_name("x"),
-            pa.field("may", pa.int64()),
-            REQUIRED.with_name("y"),
-            REQUIRED.with_name("z"),
-        ]
-    )
-    table = pa.concat_tables(
-        [
-            pa.table([[1], [None], [3], [4]], schema=schema),
-            pa.table([[1], [2], [None], [4]], schema=schema),
-            pa.table([[None], [2], [3], [4]], schema=schema),
-        ]
-    )
+    may = pa.field("may", pa.int64())
+    full = [REQUIRED.with_name(name) for name in ("x", "y", "z")]
+    schema = pa.schema([*full, may])
+    second = pa.table([[1], [None], [3], [4]], schema)
+    first = pa.table([[None], [2], [3], [None]], schema)
+    table = pa.concat_tables([second, first])
     with pytest.raises(UnsupportedTypeError, match="'x' has nulls") as refused:
         send(table)
     assert refused.value.columns == ("x", "y")
@@ -477,10 +467,9 @@ def test_one_level_more_is_refused_by_column(kind, attempt):
 
 
 @pytest.mark.parametrize("make", [schema_of, lambda dtype: {"x": dtype}])
-@pytest.mark.parametrize("levels", [33, 5000])
 @pytest.mark.parametrize("kind", MAKERS)
-def test_however_many_levels_more_are_refused_at_once(kind, levels, make):
-    columns = make(deep(kind, levels))
+def test_however_many_levels_more_are_refused_at_once(kind, make):
+    columns = make(deep(kind, 5000))
     start = time.process_time()
     with pytest.raises(UnsupportedTypeError, match=r"'x\..*32 levels"):
         rt.plan_alterations(columns, FLAT)

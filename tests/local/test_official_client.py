@@ -22,17 +22,12 @@ from tests.support.faults import connected
 from tests.support.local import TABLE, message
 from tests.support.servers import KEY
 
-FOREIGN = {"map", "vector"}  # it knows no maps, and no vectors that lack a number
-ALL_TYPES = pa.table(
-    {
-        n: pa.array(values, arrow)
-        for n, (arrow, values) in COLUMNS.items()
-        if n not in FOREIGN
-    }
-)
-ALL_TYPES = ALL_TYPES.append_column(
-    "vector", pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.float32(), 2))
-)
+VECTOR = pa.list_(pa.float32(), 2)
+ALL_TYPES = pa.table({"vector": pa.array([[1, 2], [3, 4], [5, 6]], VECTOR)})
+for name, (arrow, values) in COLUMNS.items():
+    # it knows no maps, and no vectors that lack a number
+    if name not in ("map", "vector"):
+        ALL_TYPES = ALL_TYPES.append_column(name, pa.array(values, arrow))
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +56,9 @@ def test_what_either_client_writes_is_listed_stored_and_read_value_by_value(
     theirs = db.create_table("theirs", table)
     with rt.connect(service.url, api_key=service.api_key, dialect="lancedb") as client:
         client.create_table("ours", ALL_TYPES)
-        assert (
-            client.list_tables()
-            == list(db.table_names())
-            == db.list_tables().tables
-            == ["ours", "theirs"]
-        )
+        assert client.list_tables() == ["ours", "theirs"]
+        assert list(db.table_names()) == ["ours", "theirs"]
+        assert db.list_tables().tables == ["ours", "theirs"]
         kept = stored(service, "ours")
         assert client.table("ours").schema.equals(kept.schema)
     assert stored(service, "theirs").equals(table)
@@ -74,34 +66,36 @@ def test_what_either_client_writes_is_listed_stored_and_read_value_by_value(
     assert theirs.search().to_arrow().equals(table)
     opened = db.open_table("ours")
     assert opened.schema.equals(kept.schema)
-    for found in (
-        opened.search().to_arrow(),
-        lancedb.connect(str(service.root)).open_table("ours").to_arrow(),
-    ):
-        assert found.equals(kept)
-        assert found.to_pydict() == ALL_TYPES.to_pydict()
+    assert kept.to_pydict() == ALL_TYPES.to_pydict()
+    assert opened.search().to_arrow().equals(kept)
+    in_folder = lancedb.connect(str(service.root)).open_table("ours")
+    assert in_folder.to_arrow().equals(kept)
 
 
 def test_the_official_client_is_told_metadata_and_extension_types_and_adds_rows_of_them(
     db, caller
 ):
-    fields = [
-        field.with_name(f"c{number}")
-        for number, (field, _, _) in enumerate(TOLD.values())
-    ]
-    flat = [field for field in fields if not pa.types.is_nested(field.type)]
-    for name, some in {"all": fields[:-1], "flat": flat}.items():  # it knows no maps
-        schema = pa.schema(some, {"a": "b"})
-        values = [
-            pa.nulls(2, field.type) if field.nullable else pa.array([1, 2], field.type)
-            for field in some
-        ]
-        table = pa.Table.from_arrays(values, schema=schema)
-        caller.create(name, table)
-        opened = db.open_table(name)
-        assert opened.schema.equals(schema, check_metadata=True)
-        assert opened.search().to_arrow().schema.equals(schema, check_metadata=True)
-    opened.add(table)  # those inside others it sends as what they are stored as
+    fields = []
+    columns = []
+    for number, (field, _, _) in enumerate(TOLD.values()):
+        values = pa.nulls(2, field.type)
+        if not field.nullable:
+            values = pa.array([1, 2], field.type)
+        # it knows no maps
+        if not pa.types.is_map(field.type):
+            fields.append(field.with_name(f"c{number}"))
+            columns.append(values)
+    table = pa.table(columns, pa.schema(fields, {"a": "b"}))
+    caller.create("t", table)
+    opened = db.open_table("t")
+    found = opened.search().to_arrow()
+    assert opened.schema.equals(table.schema, check_metadata=True)
+    assert found.schema.equals(table.schema, check_metadata=True)
+    # those inside others it sends as what they are stored as
+    flat = [field.name for field in fields if not pa.types.is_nested(field.type)]
+    caller.create("flat", table.select(flat))
+    opened = db.open_table("flat")
+    opened.add(table.select(flat))
     assert opened.count_rows() == 4
 
 
@@ -111,9 +105,8 @@ def test_the_official_client_creates_replaces_and_drops(db, caller):
         db.create_table("t", TABLE)
     assert db.create_table("t", TABLE[:1], exist_ok=True).count_rows() == 3
     old = lance.dataset(str(caller.root / "t.lance"))
-    assert db.create_table(
-        "t", pa.table({"x": [1.5]}), mode="overwrite"
-    ).head().to_pylist() == [{"x": 1.5}]
+    replaced = db.create_table("t", pa.table({"x": [1.5]}), mode="overwrite")
+    assert replaced.head().to_pylist() == [{"x": 1.5}]
     assert old.to_table().equals(TABLE)
     empty = db.create_table("empty", schema=TABLE.schema)
     assert (empty.count_rows(), empty.schema) == (0, TABLE.schema)
@@ -127,42 +120,44 @@ def test_the_official_client_creates_replaces_and_drops(db, caller):
         db.drop_table("t")
 
 
-def test_the_official_client_counts_filters_adds_alters_and_looks_at_an_old_version(
-    db, caller
-):
-    table = db.create_table(
-        "t", pa.table({"n": range(5000), "s": [f"r{i % 7}" for i in range(5000)]})
-    )
-    assert table.count_rows() == 5000
-    assert table.count_rows("s = 'r3'") == 714
-    assert table.version == 1
-    found = (
-        table.search()
-        .where("n >= 10 AND s IN ('r3', 'r4')")
-        .select(["n"])
-        .limit(2)
-        .offset(1)
-        .to_arrow()
-    )
+@pytest.fixture
+def numbers(db):
+    """A table of the official client."""
+    texts = [f"r{number % 7}" for number in range(5000)]
+    return db.create_table("t", pa.table({"n": range(5000), "s": texts}))
+
+
+def test_the_official_client_counts_and_filters(numbers):
+    assert numbers.count_rows() == 5000
+    assert numbers.count_rows("s = 'r3'") == 714
+    query = numbers.search().where("n >= 10 AND s IN ('r3', 'r4')")
+    found = query.select(["n"]).limit(2).offset(1).to_arrow()
     assert found.to_pylist() == [{"n": 11}, {"n": 17}]
-    got = table.search().where("n > 4998").with_row_id(True).to_list()
+    got = numbers.search().where("n > 4998").with_row_id(True).to_list()
     assert got == [{"n": 4999, "s": "r1", "_rowid": 4999}]
+
+
+def test_the_official_client_alters_and_adds(numbers, caller):
     altered = {"path": "n", "rename": "m", "data_type": pa.int32(), "nullable": True}
-    assert table.alter_columns(altered, {"path": "s", "rename": "t"}).version == 2
+    assert numbers.alter_columns(altered, {"path": "s", "rename": "t"}).version == 2
     more = pa.table({"m": pa.array([7, None], pa.int32()), "t": ["x", None]})
-    table.add(more)
-    got = table.search().where("m = 7 OR m IS NULL").to_arrow().to_pydict()
+    numbers.add(more)
+    got = numbers.search().where("m = 7 OR m IS NULL").to_arrow().to_pydict()
     assert got == {"m": [7, 7, None], "t": ["r0", "x", None]}
     with pytest.raises(Exception, match="'x' does not exist"):
-        table.add(more.append_column("x", [range(2)]))
+        numbers.add(more.append_column("x", [range(2)]))
     old = lance.dataset(str(caller.root / "t.lance"))
-    table.add(more, mode="overwrite")
-    assert (table.count_rows(), old.count_rows()) == (2, 5002)
-    table.checkout(1)
-    assert table.schema.names == ["n", "s"]
-    assert table.head(2).to_pydict() == {"n": [0, 1], "s": ["r0", "r1"]}
+    numbers.add(more, mode="overwrite")
+    assert numbers.count_rows() == 2
+    assert old.count_rows() == 5002
+
+
+def test_the_official_client_looks_at_an_old_version(numbers):
+    numbers.delete("n < 10")
+    numbers.checkout(1)
+    assert numbers.head(2).to_pydict() == {"n": [0, 1], "s": ["r0", "r1"]}
     with pytest.raises(ValueError, match="not found"):
-        table.checkout(9)
+        numbers.checkout(9)
 
 
 def test_the_official_client_merges_by_these_two_rules_and_by_no_others(db, caller):
@@ -194,11 +189,7 @@ def test_the_official_client_deletes_adds_and_drops_columns_and_restores(db, cal
     new = pa.schema([pa.field("new", pa.decimal128(9, 2)), pa.field("u", pa.uuid())])
     assert table.add_columns(new).version == 3
     assert table.schema.names == ["n", "text", "k", "new", "u"]
-    assert (
-        table.search()
-        .to_arrow()["new"]
-        .equals(pa.chunked_array([pa.nulls(2, new.field("new").type)]))
-    )
+    assert table.search().to_arrow()["new"].null_count == 2
     assert table.drop_columns(["text", "u"]).version == 4
     assert table.schema.names == ["n", "k", "new"]
     with pytest.raises(Exception, match=r"400 .*unknown columns: 'u'"):
@@ -229,10 +220,10 @@ def test_the_official_client_lists_versions_with_their_operations(db):
 
 def test_the_official_client_writes_in_parts(db, caller):
     table = db.create_table("t", pa.table({"n": [-1]}))
-    big = pa.table({"n": range(1_000_000)})
+    big = pa.table({"n": range(300_000)})
     for mode, kept in (("append", [-1]), ("overwrite", [])):
         table.add(big, mode=mode, write_parallelism=3)
-        assert sorted(caller.read("t")["n"].to_pylist()) == [*kept, *range(1_000_000)]
+        assert sorted(caller.read("t")["n"].to_pylist()) == [*kept, *range(300_000)]
 
 
 def test_a_large_table_comes_in_many_batches_and_whole(db, caller):
@@ -244,11 +235,8 @@ def test_a_large_table_comes_in_many_batches_and_whole(db, caller):
     }
     for name, table in tables.items():
         assert db.create_table(name, table).search().to_arrow().equals(table)
-        batches = list(
-            pa.ipc.open_stream(
-                caller.send("POST", f"/v1/table/{name}/query/", "{}").content
-            )
-        )
+        answer = caller.send("POST", f"/v1/table/{name}/query/", "{}")
+        batches = list(pa.ipc.open_stream(answer.content))
         assert len(batches) > 2
         assert max(batch.nbytes for batch in batches) < 2**24
 
@@ -257,13 +245,11 @@ def test_rows_that_cannot_be_read_to_their_end_are_an_error_and_no_shorter_table
     db, caller
 ):
     root = str(caller.root / "t.lance")
-    lance.write_dataset(
-        pa.table({"n": range(2_000_000)}), root, max_rows_per_file=1_000_000
-    )
-    files = [
-        fragment.data_files()[0].path
-        for fragment in lance.dataset(root).get_fragments()
-    ]
+    table = pa.table({"n": range(2_000_000)})
+    fragments = lance.write_dataset(
+        table, root, max_rows_per_file=10**6
+    ).get_fragments()
+    files = [fragment.data_files()[0].path for fragment in fragments]
     (caller.root / "t.lance" / "data" / files[1]).unlink()
     with pytest.raises(Exception, match=r"error decoding response body|missing"):
         db.open_table("t").search().to_arrow()

@@ -38,9 +38,8 @@ def test_rows_are_filtered_counted_selected_and_limited(there):
     assert rows(ask(there, filter="a > 5")).equals(NUMBERS[:0])
     assert rows(ask(there, k=0)).equals(NUMBERS[:0])
     assert rows(ask(there, offset=2**62, k=2**63 - 1)).num_rows == 0
-    assert rows(
-        ask(there, filter=f"a IN ({', '.join(map(str, range(2, 1500)))})")
-    ).equals(NUMBERS[1:])
+    numbers = ", ".join(map(str, range(2, 1500)))
+    assert rows(ask(there, filter=f"a IN ({numbers})")).equals(NUMBERS[1:])
     assert ask(there, "count_rows").json() == 3
     assert ask(there, "count_rows", predicate="c IS NULL OR lower(c) = 'x'").json() == 2
     there.alter("t", {"path": "a", "rename": "z"})
@@ -51,9 +50,6 @@ def test_rows_are_filtered_counted_selected_and_limited(there):
 @pytest.mark.parametrize(
     ("request_", "status", "told"),
     [
-        ({"filter": "nope = 1"}, 400, "nope"),
-        ({"filter": "a"}, 400, "boolean"),
-        ({"filter": "1 / 0 = a"}, 400, "Divide by zero"),
         ({"filter": 7}, 400, "string"),
         ({"filter": "a = 1 OR " * 200_000 + "a = 1"}, 400, "1.05 MB"),
         ({"filter": "a = " + "/nope" * 80}, 400, "parser error"),
@@ -198,11 +194,9 @@ NESTED = {
 
 def test_a_filter_that_would_end_the_process_is_refused(there):
     for what, filter_ in NESTED.items():
-        for answer in (
-            ask(there, filter=filter_),
-            ask(there, "count_rows", predicate=filter_),
-        ):
-            assert "250" in message(answer, 400), what
+        assert "250" in message(ask(there, filter=filter_), 400), what
+        answer = ask(there, "count_rows", predicate=filter_)
+        assert "250" in message(answer, 400), what
 
 
 HIDING = {

@@ -59,17 +59,11 @@ COLUMNS = {
     "wide": pa.array([{"list": [1]}, {"list": [None, 300]}]),
     "dec": pa.array([1234, 5]).cast(pa.decimal128(30, 2)),
 }
-BEFORE = pa.table(
-    {**dict(zip(nested().column_names, nested().columns, strict=True)), **COLUMNS}
-)
+BEFORE = nested()
+for column_name, values_of_column in COLUMNS.items():
+    BEFORE = BEFORE.append_column(column_name, values_of_column)
 BERLIN = "timestamp:us:Europe/Berlin"
-REFUSED = {  # what is asked, the facts that are told, and the columns that are not to blame
-    "no JSON": (b"[" * 100_000, ["JSON"]),
-    "no alterations": (b'{"alterations": []}', ['"alterations"']),
-    "more than alterations": (
-        b'{"alterations": [{"path": "n", "rename": "k"}], "dry": true}',
-        ["'dry'"],
-    ),
+REFUSED = {  # what is asked, the facts that are told, and a column not to blame
     "no path": ([{"rename": "k"}], ['"path"']),
     "unknown field": ([{"path": "n", "name": "k"}], ["'n'", "'name'", "'rename'"]),
     "a mistyped column": ([rename("dday", "k")], ["'dday'", "did you mean 'day'?"]),
@@ -158,32 +152,37 @@ REFUSED = {  # what is asked, the facts that are told, and the columns that are 
 
 @pytest.mark.parametrize(
     ("alterations", "said", "blameless"),
-    [(*row[:2], row[2:]) for row in REFUSED.values()],
+    [(*row, "")[:3] for row in REFUSED.values()],
     ids=REFUSED,
 )
 def test_S06_an_alteration_that_makes_no_sense_is_refused_by_name_and_changes_nothing(
     caller, alterations, said, blameless
 ):
     caller.create("t", BEFORE)
-    body = (
-        alterations
-        if isinstance(alterations, bytes)
-        else json.dumps({"alterations": alterations})
-    )
-    for sent in (
-        body,
-        *([json.dumps({"alterations": alterations[::-1]})] if blameless else []),
-    ):
-        answer = caller.send(
-            "POST", "/v1/table/t/alter_columns", sent, content_type=JSON
-        )
-        assert answer.status_code == 400
-        assert [words for words in said if words not in message(answer)] == []
-        assert [
-            column for column in blameless if f"column {column!r}" in message(answer)
-        ] == []
+    orders = [alterations]
+    if blameless:
+        orders.append(alterations[::-1])
+    for order in orders:
+        told = message(caller.alter("t", *order), 400)
+        assert [words for words in said if words not in told] == []
+        assert f"column {blameless!r}" not in told
     assert caller.version("t") == 1
     assert caller.read("t").equals(BEFORE)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"[" * 100_000, "JSON"),
+        (b'{"alterations": []}', '"alterations"'),
+        (b'{"alterations": [{"path": "n", "rename": "k"}], "dry": true}', "'dry'"),
+    ],
+)
+def test_S06_a_body_that_is_no_list_of_alterations_is_refused(caller, body, words):
+    caller.create("t", NUMBERS)
+    answer = caller.send("POST", "/v1/table/t/alter_columns", body, content_type=JSON)
+    assert words in message(answer, 400)
+    assert caller.version("t") == 1
 
 
 DEEP = functools.reduce(lambda inner, _: pa.list_(inner), range(61), pa.int8())
@@ -222,16 +221,10 @@ FIELDS += [pa.field("x", pa.large_binary(), metadata=metadata) for metadata in F
 
 def test_a_type_that_tables_cannot_hold_is_refused_by_column(caller):
     for field in FIELDS:
-        for path, outer in {
-            "x": field,
-            "s.x": pa.field("s", pa.struct([field])),
-        }.items():
-            answer = caller.create(
-                "t",
-                pa.Table.from_arrays(
-                    [pa.nulls(0, outer.type)], schema=pa.schema([outer])
-                ),
-            )
+        outside = pa.field("s", pa.struct([field]))
+        for path, column in (("x", field), ("s.x", outside)):
+            table = pa.Table.from_batches([], pa.schema([column]))
+            answer = caller.create("t", table)
             assert f"'{path}" in message(answer, 400), field
     assert caller.tables() == []
 
@@ -288,16 +281,10 @@ NULL_IN_MAP = pa.MapArray.from_arrays(
     type=pa.map_(pa.string(), not_null(INT8)),
 )
 VALUES = {
-    "date64 of half a day": (HALF_DAY, "'c'", "whole number of days"),
     "such a date in a struct": (
         pa.StructArray.from_arrays([HALF_DAY], ["x"]),
         "'c'",
         "whole number of days",
-    ),
-    "time beyond a day": (
-        pa.array([86_400], pa.int32()).view(pa.time32("s")),
-        "'c'",
-        "acceptable range",
     ),
     "null in a field that is not nullable": (
         pa.StructArray.from_arrays([array(INT8, 1, None)], fields=[not_null(INT8)]),
@@ -306,16 +293,8 @@ VALUES = {
     ),
     "such a null in a list": (NULL_IN_LIST, "'c.x'", "contains nulls"),
     "such a null in a map": (NULL_IN_MAP, "'c.entries.value'", "contains nulls"),
-    "no JSON": (json_of("{"), "'c'", "Expecting"),
     "empty text for JSON": (json_of("1", None, ""), "'c'", "Expecting"),
     "JSON of 65 bits": (json_of('{"a": [18446744073709551616]}'), "'c'", "64 bits"),
-    "JSON beyond doubles": (json_of("1e400"), "'c'", "64 bits"),
-    "JSON of digits that no double has": (
-        json_of("[0.1234567890123456789]"),
-        "'c'",
-        "64 bits",
-    ),
-    "JSON that a double has as zero": (json_of('{"a": 1e-400}'), "'c'", "64 bits"),
     "JSON with an endless exponent": (
         json_of('{"a": 1e-99999999999999999999}'),
         "'c'",
@@ -327,7 +306,6 @@ VALUES = {
         "'c'",
         "surrogates",
     ),
-    "JSON with such a name": (json_of('{"\\ud800": 1}'), "'c'", "surrogates"),
     "JSON of one name twice": (
         json_of('{"a": 1, "a": 2}'),
         "'c'",
@@ -341,9 +319,8 @@ VALUES = {
 def test_a_value_that_tables_cannot_hold_is_refused_with_its_path(
     caller, values, column, said
 ):
-    answer = caller.create(
-        "t", pa.table({"fine": pa.nulls(len(values), pa.int8()), "c": values})
-    )
+    table = pa.table({"fine": pa.nulls(len(values), pa.int8()), "c": values})
+    answer = caller.create("t", table)
     assert column in message(answer, 400)
     assert said in message(answer)
     assert caller.tables() == []
@@ -380,26 +357,15 @@ def test_nulls_under_a_null_are_no_nulls_of_a_field_that_is_not_nullable(caller)
     struct = pa.StructArray.from_arrays(
         [inner], fields=[not_null(pa.int64())], mask=pa.array([False, True])
     )
-    table = pa.table(
-        {
-            "s": struct,
-            "m": pa.array(
-                [[("k", 1)], None], pa.map_(pa.string(), not_null(pa.int64()))
-            ),
-        }
-    )
+    types = pa.map_(pa.string(), not_null(pa.int64()))
+    table = pa.table({"s": struct, "m": pa.array([[("k", 1)], None], types)})
     assert caller.create("t", table).status_code == 200
     assert caller.read("t").to_pylist() == table.to_pylist()
 
 
 def test_rows_without_a_column_that_may_not_be_null_are_refused_by_its_name(caller):
-    caller.create(
-        "t",
-        pa.table(
-            {"m": [1], "x": [1]},
-            schema=pa.schema([("m", pa.int64()), not_null(pa.int64())]),
-        ),
-    )
+    schema = pa.schema([("m", pa.int64()), not_null(pa.int64())])
+    caller.create("t", pa.table({"m": [1], "x": [1]}, schema))
     answer = caller.post_rows("t/insert/", pa.table({"m": [2]}))
     assert "'x' is missing" in message(answer, 400)
     assert caller.read("t")["m"].to_pylist() == [1]
@@ -421,7 +387,7 @@ def test_json_that_the_engine_keeps_is_stored_with_its_values_at_every_depth(cal
 
 ALIKE = [
     json.dumps({"n": i, "l": [i / 3, "é", None], "é x": {"t": 'a:"1, \\n'}})
-    for i in range(2000)
+    for i in range(200)
 ]
 NOT_KEPT = [
     "NaN",
@@ -474,40 +440,45 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("texts", "status"), [(NOT_KEPT, 400), (KEPT, 200)], ids=["not kept", "kept"]
-)
-@pytest.mark.parametrize("place", [0, 1, 999, 2000])
-def test_one_text_among_many_of_its_form_is_refused_or_stored_as_if_it_were_alone(
-    caller, texts, status, place
-):
-    for number, value in enumerate(texts):
-        text = f'{{"n": {value}, "l": [0.5, "x", null], "é x": {{"t": ""}}}}'
-        column = [*ALIKE[:place], text, *ALIKE[place:]]
+def among_others(value: str, place: int) -> tuple[str, list[str]]:
+    """Return a JSON text with a value, and a column that has it at a place."""
+    text = f'{{"n": {value}, "l": [0.5, "x", null], "é x": {{"t": ""}}}}'
+    return text, [*ALIKE[:place], text, *ALIKE[place:]]
+
+
+def parsed(texts: list[str]) -> list[object]:
+    return [json.loads(text) for text in texts]
+
+
+@pytest.mark.parametrize("place", [0, 150])
+def test_one_text_that_would_change_among_many_is_refused(caller, place):
+    for value in NOT_KEPT:
+        text, column = among_others(value, place)
+        told = message(caller.create("t", pa.table({"c": json_of(*column)})), 400)
+        assert "'c'" in told
+        assert repr(text)[:100] in told
+    assert caller.tables() == []
+
+
+@pytest.mark.parametrize("place", [0, 150])
+def test_one_text_of_any_form_among_many_is_stored(caller, place):
+    for number, value in enumerate(KEPT):
+        _, column = among_others(value, place)
         answer = caller.create(f"t{number}", pa.table({"c": json_of(*column)}))
-        assert answer.status_code == status, value
-        if status == 400:
-            assert "'c'" in message(answer)
-            assert repr(text)[:100] in message(answer)
-        else:
-            back = caller.read(f"t{number}")["c"].to_pylist()
-            found = [json.loads(one) for one in back]
-            assert found == [json.loads(one) for one in column]
-    assert len(caller.tables()) == (0 if status == 400 else len(texts))
+        assert answer.status_code == 200, value
+        assert parsed(caller.read(f"t{number}")["c"].to_pylist()) == parsed(column)
 
 
 def test_json_of_many_forms_and_of_deep_ones_is_read_text_by_text(caller):
-    deep = ["[" * 200 + str(i) + "]" * 200 for i in range(500)]
-    objects = ['{"k": ' * 200 + str(i) + "}" * 200 for i in range(2000)]
-    unlike = [json.dumps({f"k{i}": i, "l": [[[{"deep": i}]]]}) for i in range(500)]
-    for name, column in {"a": deep, "b": [*objects, *unlike]}.items():
-        assert caller.create(name, pa.table({"c": json_of(*column)})).status_code == 200
-        found = [json.loads(one) for one in caller.read(name)["c"].to_pylist()]
-        assert found == [json.loads(one) for one in column]
-        answer = caller.create(
-            "t", pa.table({"c": json_of(*column, '{"k": 1, "k": 2}')})
-        )
-        assert "'k' more than once" in message(answer, 400)
+    column = []
+    for i in range(100):
+        column.append("[" * 200 + str(i) + "]" * 200)
+        column.append('{"k": ' * 200 + str(i) + "}" * 200)
+        column.append(json.dumps({f"k{i}": i, "l": [[[{"deep": i}]]]}))
+    assert caller.create("t", pa.table({"c": json_of(*column)})).status_code == 200
+    assert parsed(caller.read("t")["c"].to_pylist()) == parsed(column)
+    answer = caller.create("u", pa.table({"c": json_of(*column, '{"k": 1, "k": 2}')}))
+    assert "'k' more than once" in message(answer, 400)
 
 
 @pytest.mark.parametrize(
@@ -536,15 +507,10 @@ def test_dictionaries_that_outgrow_their_codes_are_refused_and_small_ones_are_st
     caller,
 ):
     small = pa.dictionary(pa.int8(), pa.string())
-    batches = [
-        pa.record_batch(
-            {
-                "n": [b] * 100,
-                "k": pa.array([f"{i}-{b}" for i in range(100)]).cast(small),
-            }
-        )
-        for b in (0, 1)
-    ]
+    batches = []
+    for batch in (0, 1):
+        codes = pa.array([f"{i}-{batch}" for i in range(100)]).cast(small)
+        batches.append(pa.record_batch({"n": [batch] * 100, "k": codes}))
     answer = caller.create("t", pa.Table.from_batches(batches))
     assert "'k', send codes of int32" in message(answer, 400)
     table = pa.Table.from_batches(batches[:1])

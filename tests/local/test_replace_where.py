@@ -10,12 +10,17 @@ import lance
 import pyarrow as pa
 import pytest
 
-from tests.local.test_pairs import with_where
 from tests.support.local import ARROW, message, stream
 
 BASE = pa.table({"day": [1, 2, 2], "n": [10, 20, 21]})
 ROWS = pa.table({"day": [2, 2, 2], "n": [30, 31, 32]})
 PATH = "/v1/table/t/replace_where/"
+WHERE = "rt_frames.where"
+
+
+def with_where(rows, where):
+    """Return rows whose stream says which rows they replace."""
+    return rows.replace_schema_metadata({} if where is None else {WHERE: where})
 
 
 def ask(caller, rows=ROWS, where="day = 2", query="", **headers):
@@ -165,12 +170,12 @@ def test_what_others_change_meanwhile_is_neither_lost_nor_undone(caller, change)
     pause = time.monotonic() - start
     stop, thread, done = outsiders(caller, change, pause)
     try:
-        answers = [ask(caller).status_code for _ in range(15)]
+        answers = [ask(caller).status_code for _ in range(8)]
     finally:
         stop.set()
         thread.join()
     assert {*answers} <= {200, 409}
-    assert answers.count(200) > 7
+    assert answers.count(200) > 3
     found = caller.read("t")
     got = sorted(found.filter(pa.compute.field("day") == 2)["n"].to_pylist())
     assert got == [30, 31, 32]

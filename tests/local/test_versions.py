@@ -71,9 +71,11 @@ def in_parts(caller, mode="append", name="t"):
 
 
 def two_in_parts(caller):
-    writes = [in_parts(caller) for _ in range(2)]
+    one = in_parts(caller)
+    other = in_parts(caller)
     append(caller)
-    return [write.end() for write in writes][1]
+    one.end()
+    return other.end()
 
 
 def cast(caller, column, kind):
@@ -120,10 +122,12 @@ def restore(caller):
 
 
 def versions(root):
-    return [
-        version["version"]
-        for version in lance.dataset(str(root / "t.lance")).versions()
-    ]
+    table = lance.dataset(str(root / "t.lance"))
+    return [version["version"] for version in table.versions()]
+
+
+def manifest(root, version):
+    return root / "t.lance" / "_versions" / f"{2**64 - 1 - version}.manifest"
 
 
 def count_open_files() -> int:
@@ -150,7 +154,7 @@ THINGS = {  # what is done, and the status of its answer
 }
 
 
-@pytest.mark.parametrize("count", [10, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [4, pytest.param(200, marks=pytest.mark.long)])
 def test_whatever_is_done_however_often_the_newest_version_and_the_one_before_are_all_that_stays(
     tmp_path, count
 ):
@@ -173,16 +177,11 @@ def test_whatever_is_done_however_often_the_newest_version_and_the_one_before_ar
         assert found == [".rt_frames-staging", "t.lance"]
 
 
-@settings(max_examples=10)
-@given(
-    st.lists(
-        st.sampled_from(
-            ["append", "replace", "replace in parts", "alter", "merge", "delete"]
-        ),
-        max_size=18,
-    ),
-    st.integers(0, 18),
-)
+WRITES = ["append", "replace", "replace in parts", "alter", "merge", "delete"]
+
+
+@settings(max_examples=settings.default.max_examples // 40)
+@given(st.lists(st.sampled_from(WRITES), max_size=18), st.integers(0, 18))
 @example(["replace"] * 12, 0)
 @example(["replace in parts"] * 8 + ["append"] * 3 + ["replace", "alter"], 1)
 @example(["append"] * 12, 5)
@@ -198,21 +197,11 @@ def test_before_a_write_go_versions_replaced_a_day_ago_and_those_behind_the_nint
     age(caller.root / "t.lance" / "_versions", hours=1)
     for version in versions(caller.root):
         if version <= old + 1:  # what was replaced by it was replaced then
-            age(
-                caller.root
-                / "t.lance"
-                / "_versions"
-                / f"{2**64 - 1 - version}.manifest",
-                hours=25 - version / 100,
-            )
-    overwrites = [
-        1,
-        *(
-            number
-            for number, what in enumerate(history, 2)
-            if what.startswith("replace")
-        ),
-    ]
+            age(manifest(caller.root, version), hours=25 - version / 100)
+    overwrites = [1]
+    for number, what in enumerate(history, 2):
+        if what.startswith("replace"):
+            overwrites.append(number)
     ninth = overwrites[-9] if len(overwrites) >= 9 else 1
     append(caller)
     found = versions(caller.root)
@@ -266,10 +255,10 @@ def test_no_version_younger_than_ten_minutes_goes_whatever_is_kept(tmp_path):
 
 def test_some_hundred_versions_go_at_once_and_the_others_at_the_next_write(caller):
     caller.create("t", ADDED)
-    for number in range(620):
+    for number in range(320):
         lance.dataset(str(caller.root / "t.lance")).update({"n": f"n + {number}"})
     age(caller.root / "t.lance", hours=25)
-    for left in (321, 22, 3):
+    for left in (21, 2):
         append(caller)
         assert len(versions(caller.root)) == left + 1
     assert unnamed(caller.root) == []
@@ -282,54 +271,45 @@ def test_of_thousands_of_versions_those_whose_day_is_over_go_together(caller):
         lance.write_dataset(ADDED, str(caller.root / "t.lance"), mode="append")
     for gone, left in ((2, 30), (3, 28)):
         for version in versions(caller.root)[: gone + 1]:
-            age(
-                caller.root
-                / "t.lance"
-                / "_versions"
-                / f"{2**64 - 1 - version}.manifest",
-                hours=25,
-            )
+            age(manifest(caller.root, version), hours=25)
         append(caller)
         assert len(versions(caller.root)) == left + 1
 
 
-@pytest.mark.parametrize(
-    "where", ["data/0.lance", "_transactions/1-0.txn", "_deletions/0-1-2.arrow"]
-)
 @pytest.mark.parametrize(("keep", "hours"), [(24, 23), (24, 25), (0, 0.5), (0, 2)])
-def test_a_file_that_a_killed_process_left_in_a_table_goes_with_a_version_unless_it_is_young(
-    tmp_path, where, keep, hours
+def test_files_that_a_killed_process_left_in_a_table_go_with_a_version_unless_they_are_young(
+    tmp_path, keep, hours
 ):
+    places = ["_deletions/0-1-2.arrow", "_transactions/1-0.txn", "data/0.lance"]
     with serving(tmp_path, datetime.timedelta(hours=keep)) as caller:
         caller.create("t", ROWS)
         append(caller)
         age(tmp_path / "t.lance", 25)
-        lost = tmp_path / "t.lance" / where
-        lost.parent.mkdir(exist_ok=True)
-        lost.write_bytes(b"lost")
-        age(lost, hours)
+        for place in places:
+            lost = tmp_path / "t.lance" / place
+            lost.parent.mkdir(exist_ok=True)
+            lost.write_bytes(b"lost")
+            age(lost, hours)
         append(caller)
         assert versions(tmp_path) == [2, 3]
-        assert unnamed(tmp_path) == ([] if hours > max(keep, 1) else [where])
+        assert unnamed(tmp_path) == ([] if hours > max(keep, 1) else places)
         assert caller.read("t").num_rows == 6
 
 
-@pytest.mark.parametrize(
-    "link", ["data/link", "_deletions/link", "_indices/deep/link", "_transactions"]
-)
-def test_files_behind_a_link_in_a_table_are_left_however_old_they_are(tmp_path, link):
+def test_files_behind_a_link_in_a_table_are_left_however_old_they_are(tmp_path):
     others = tmp_path / "others"
     others.mkdir()
     names = ["mine.lance", "0-1-2.arrow", "1-0.txn"]
     for name in names:
         (others / name).write_text("mine")
+    table = tmp_path / "t.lance"
     with serving(tmp_path, NO_TIME) as caller:
         caller.create("t", ROWS)
-        place = tmp_path / "t.lance" / link
-        if place.exists():
-            shutil.rmtree(place)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(others)
+        shutil.rmtree(table / "_transactions")
+        for link in ("data/link", "_deletions/link", "_indices/deep/link"):
+            (table / link).parent.mkdir(parents=True, exist_ok=True)
+            (table / link).symlink_to(others)
+        (table / "_transactions").symlink_to(others)
         for _ in range(3):
             age(others, hours=24 * 30)
             assert replace(caller).status_code == 200
@@ -341,15 +321,15 @@ def test_parts_outlive_their_service_and_hold_no_descriptor(tmp_path):
     with serving(tmp_path, datetime.timedelta(days=1)) as caller:
         caller.create("t", ROWS)
         before = count_open_files()
-        writes = [in_parts(caller) for _ in range(50)]
+        writes = [in_parts(caller) for _ in range(10)]
         assert count_open_files() <= before
     with serving(tmp_path, datetime.timedelta(days=1)) as caller:
         age(tmp_path / ".rt_frames-staging" / writes[0].id, hours=23)
         age(tmp_path / ".rt_frames-staging" / writes[1].id, hours=25)
         append(caller)
         found = [write.end(caller=caller).status_code for write in writes]
-        assert found == [200, 404, *[200] * 48]
-        assert caller.read("t").num_rows == 2 + 2 + 49 * 4
+        assert found == [200, 404, *[200] * 8]
+        assert caller.read("t").num_rows == 2 + 2 + 9 * 4
         assert caller.staged() == []
 
 
@@ -359,31 +339,24 @@ def test_how_long_versions_are_kept_is_a_time(tmp_path, keep):
         LocalService(tmp_path, keep=keep)
 
 
-@pytest.mark.parametrize(("hours", "kept"), [("0", [3, 4]), ("1", [1, 2, 3, 4])])
-def test_the_console_script_serves_with_a_time_of_its_own(tmp_path, hours, kept):
-    with python(
-        "-m",
-        "rt_frames.cli",
-        "serve",
-        tmp_path,
-        "--keep",
-        hours,
-        stdin=subprocess.DEVNULL,
-    ) as process:
-        url, key = (
-            process.stdout.readline().strip().partition("=")[2] for _ in range(2)
-        )
+def test_the_console_script_serves_with_a_time_of_its_own(tmp_path):
+    command = ["-m", "rt_frames.cli", "serve", tmp_path, "--keep", "0"]
+    with python(*command, stdin=subprocess.DEVNULL) as process:
+        url = process.stdout.readline().strip().partition("=")[2]
+        key = process.stdout.readline().strip().partition("=")[2]
         caller = Slow(tmp_path, url, key)
         caller.create("t", ROWS)
-        assert [replace(caller).status_code for _ in range(3)] == [200] * 3
+        for _ in range(3):
+            assert replace(caller).status_code == 200
         caller.close()
         process.terminate()
         process.communicate()
-    assert versions(tmp_path) == kept
+    assert versions(tmp_path) == [3, 4]
 
 
-@pytest.mark.parametrize("hours", ["-1", "1.5", "a day", "99999999999999999999"])
+@pytest.mark.parametrize("hours", ["-1", "a day", "99999999999999999999"])
 def test_the_console_script_refuses_what_is_no_number_of_hours(tmp_path, hours):
     with python("-m", "rt_frames.cli", "serve", tmp_path, "--keep", hours) as process:
         _, error = process.communicate()
-    assert (process.returncode, "--keep" in error) == (2, True)
+    assert process.returncode == 2
+    assert "--keep" in error

@@ -15,7 +15,6 @@ from tests.longer import (
     mutations,
     nightly,
     once,
-    rows,
     writers,
 )
 from tests.support.processes import hear_interrupts
@@ -25,7 +24,6 @@ PROGRAMS = {
     "answers": mutations.answers,
     "alterations": mutations.alterations,
     "bounds": bounds.run,
-    "rows": rows.run,
     "nightly": nightly.run,
     "writers": writers.run,
     "once": once.run,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Context, Decimal
 from typing import Any
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -56,44 +57,53 @@ def decimals(arrow: pa.DataType) -> list[Decimal]:
     return [Decimal(0), most, most.copy_negate(), Decimal(125).scaleb(-arrow.scale)]
 
 
-def edges() -> dict[pa.DataType, list[Any]]:
-    """Give values at the edges of types, as what they are stored as."""
-    made: dict[pa.DataType, list[Any]] = {
-        pa.bool_(): [True, False],
-        pa.binary(4): [b"\0\1\2\xff"],
-        pa.float16(): [np.float16(value) for value in HALFS],
-        pa.float32(): FLOATS,
-        pa.float64(): DOUBLES,
-        pa.string(): TEXT,
-        pa.large_string(): TEXT,
-        pa.dictionary(pa.int32(), pa.large_string()): TEXT,
-        pa.binary(): BYTES,
-        pa.large_binary(): BYTES,
-        pa.dictionary(pa.int32(), pa.int64()): [-(2**63), 0, 2**63 - 1],
-        pa.date32(): DAYS,
-        pa.date64(): MILLISECOND_DAYS,
-        pa.time32("s"): times("s"),
-        pa.time32("ms"): times("ms"),
-        pa.time64("us"): times("us"),
-        pa.time64("ns"): times("ns"),
-    }
-    for arrow in (pa.int8(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64()):
-        made[arrow] = whole(arrow)
-    for unit in PER_SECOND:
-        made[pa.timestamp(unit)] = instants(unit)
-        made[pa.timestamp(unit, "UTC")] = instants(unit)
-        made[pa.timestamp(unit, "Europe/Berlin")] = instants(unit)
-        made[pa.duration(unit)] = SPANS
-    for scale in ((10, 2), (10, 1), (12, 4), (38, 0)):
-        made[pa.decimal128(*scale)] = decimals(pa.decimal128(*scale))
-    made[pa.decimal256(40, 4)] = decimals(pa.decimal256(40, 4))
-    for item in (pa.int64(), pa.int8(), pa.float32(), pa.float64(), pa.date32()):
-        made[pa.list_(item)] = [made[item], []]
-        made[pa.large_list(item)] = [made[item], []]
-    for item in (pa.timestamp("us"), pa.timestamp("ms")):
-        made[pa.list_(item)] = [made[item], []]
-        made[pa.large_list(item)] = [made[item], []]
+def lists_of(*items: pa.DataType) -> dict[pa.DataType, list[Any]]:
+    made = {}
+    for item in items:
+        made[pa.list_(item)] = [FLAT[item], []]
+        made[pa.large_list(item)] = [FLAT[item], []]
     return made
+
+
+# values at the edges of types, as what they are stored as
+FLAT: dict[pa.DataType, list[Any]] = {
+    pa.bool_(): [True, False],
+    pa.binary(4): [b"\0\1\2\xff"],
+    pa.float16(): [np.float16(value) for value in HALFS],
+    pa.float32(): FLOATS,
+    pa.float64(): DOUBLES,
+    pa.string(): TEXT,
+    pa.large_string(): TEXT,
+    pa.dictionary(pa.int32(), pa.large_string()): TEXT,
+    pa.binary(): BYTES,
+    pa.large_binary(): BYTES,
+    pa.dictionary(pa.int32(), pa.int64()): [-(2**63), 0, 2**63 - 1],
+    pa.date32(): DAYS,
+    pa.date64(): MILLISECOND_DAYS,
+    pa.time32("s"): times("s"),
+    pa.time32("ms"): times("ms"),
+    pa.time64("us"): times("us"),
+    pa.time64("ns"): times("ns"),
+}
+for whole_type in (pa.int8(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64()):
+    FLAT[whole_type] = whole(whole_type)
+for unit_of_time in PER_SECOND:
+    FLAT[pa.timestamp(unit_of_time)] = instants(unit_of_time)
+    FLAT[pa.timestamp(unit_of_time, "UTC")] = instants(unit_of_time)
+    FLAT[pa.timestamp(unit_of_time, "Europe/Berlin")] = instants(unit_of_time)
+    FLAT[pa.duration(unit_of_time)] = SPANS
+for digits in ((10, 2), (10, 1), (12, 4), (38, 0)):
+    FLAT[pa.decimal128(*digits)] = decimals(pa.decimal128(*digits))
+FLAT[pa.decimal256(40, 4)] = decimals(pa.decimal256(40, 4))
+EDGES = FLAT | lists_of(
+    pa.int64(),
+    pa.int8(),
+    pa.float32(),
+    pa.float64(),
+    pa.date32(),
+    pa.timestamp("us"),
+    pa.timestamp("ms"),
+)
 
 
 def stored_as(arrow: pa.DataType) -> pa.DataType:
@@ -140,34 +150,37 @@ def nanoseconds(arrow: pa.DataType) -> int:
 
 def cast(before: pa.DataType, after: Any) -> rt.Alteration:
     return rt.Alteration("c", data_type=after, before=before)
-    return rt.Alteration("c", data_type=after, before=before)
 
 
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
+def is_kept(folder: str, value: pa.Array, after: pa.DataType) -> bool | None:
+    """Cast a stored value; return whether it means the same, or None if refused."""
+    table = lance.dataset(folder, version=1)
+    table.restore()
+    try:
+        table.alter_columns({"path": "c", "data_type": after})
+    except OSError:  # the engine refuses what does not fit
+        return None
+    found = table.to_table()["c"].combine_chunks()
+    return meant(found) == meant(value)
+
+
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
 def test_a_cast_that_is_neither_refused_nor_lossy_changes_no_value(tmp_path, step):
-    lance = pytest.importorskip("lance")
-    values = edges()
     wrong = []
     kept = 0
-    for i, (before, its) in enumerate(values.items()):
-        others = [arrow for arrow in values if arrow != before]
+    for i, (before, its) in enumerate(EDGES.items()):
+        others = [arrow for arrow in EDGES if arrow != before]
         for n, value in enumerate(its):
-            stored = pa.table({"c": array(before, [value])})
-            where = str(tmp_path / f"{i}-{n}")
-            lance.write_dataset(stored, where)
+            folder = str(tmp_path / f"{i}-{n}")
+            stored = array(before, [value])
+            lance.write_dataset(pa.table({"c": stored}), folder)
             for after in others[(i + n) % step :: step]:
                 if cast(before, after).refused or cast(before, after).loss:
                     continue
-                table = lance.dataset(where, version=1)
-                table.restore()
-                try:
-                    table.alter_columns({"path": "c", "data_type": after})
-                except OSError:  # the engine refuses what does not fit
-                    continue
-                found = table.to_table().column("c").combine_chunks()
-                kept += 1
-                if meant(found) != meant(stored.column("c").combine_chunks()):
-                    wrong.append((str(before), str(after), value, str(found)))
+                is_same = is_kept(folder, stored, after)
+                kept += is_same is True
+                if is_same is False:
+                    wrong.append((str(before), str(after), value))
     assert wrong == []
     assert kept > 700 / step
 

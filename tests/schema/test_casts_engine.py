@@ -75,14 +75,13 @@ def as_it_is(arrow: pa.DataType) -> dict:
     return said
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
 def a_row(arrow: pa.DataType) -> pa.Array:
     if arrow in FIXED:
         return pa.array([[1] * arrow.list_size], arrow)
     return pa.nulls(1, arrow)
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.long)])
 def test_the_marks_are_what_the_real_engine_does(tmp_path, step):
     lance = pytest.importorskip("lance")
     wrong = []
