@@ -68,7 +68,7 @@ def test_what_would_change_stored_values_is_refused_column_by_column(table):
 @pytest.mark.parametrize("lossy", [False, True])
 def test_what_the_engine_refuses_is_refused_even_where_losses_are_allowed(table, lossy):
     after = STORED.cast({"day": pl.Datetime("us")})
-    with pytest.raises(AlterationError, match="day: .*rewrite=True.*2 rows, "):
+    with pytest.raises(AlterationError, match=r"day: .*rewrite=True.*2 rows, "):
         after.remote.alter_table("t", lossy=lossy)
     assert stored(table).version == 1
 

@@ -493,7 +493,7 @@ def test_a_zone_that_polars_does_not_know_is_not_compared(place, name):
     assert table.count(pl.col("half").is_null()) == 1
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_a_tuple_may_have_a_list_of_numpy_moments(moments_table, unit):
     column = "ns" if unit == "ns" else "naive"
     values = np.array([NOON, EPOCH], f"datetime64[{unit}]")

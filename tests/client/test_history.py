@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import ResponseError, TableNotFoundError
+from rt_frames.errors import ResponseError, ServerError, TableNotFoundError
 from tests.support.faults import connected
 from tests.support.hosted import Hosted, Table
 
