@@ -17,7 +17,7 @@ import pytest
 
 import rt_frames as rt
 from rt_frames.errors import AlterationError, ConflictError, UnsupportedTypeError
-from tests.schema.test_casts import array, edges, meant
+from tests.schema.test_casts import EDGES, array, meant
 from tests.support.hosted import Hosted, Table
 from tests.support.local import nested
 
@@ -182,9 +182,6 @@ def cases() -> Iterator[tuple[pa.DataType, Any, int]]:
     for before, its in EDGES.items():
         for number, value in enumerate(its):
             yield before, value, number
-
-
-EDGES = edges()
 
 
 @pytest.mark.parametrize("step", [1500, pytest.param(10, marks=pytest.mark.long)])
