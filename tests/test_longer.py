@@ -64,19 +64,19 @@ def test_a_table_is_whole_and_what_was_acknowledged_stays_whoever_is_killed(coun
         assert found[what] > 0, what
 
 
-@times(2, 80)
+@times(2, 200)
 def test_a_day_is_there_once_whenever_the_service_that_replaces_it_is_killed(count):
     found = kills.run_days(count, seed=1)
     assert found["open, done"] + found["open, not done"] == count
     assert found["replaced"] > 0
 
 
-@times(3, 150)
+@times(3, 300)
 def test_a_write_is_stored_once_and_succeeds_whatever_is_lost_or_killed(count):
     assert once.run(count, seed=1).total() == count
 
 
-@times(8, 1000)
+@times(8, 2000)
 def test_calls_at_once_are_made_once_each_whatever_is_lost_or_killed(count):
     found = once.together(count, seed=1)
     assert found["calls"] == count
@@ -91,7 +91,7 @@ def test_every_value_is_as_in_a_model_after_each_step_of_nightly_jobs(count):
     assert counts.total() > 3 * count
 
 
-@times(12, 300)
+@times(12, 500)
 def test_of_two_clients_in_each_others_middle_one_comes_after_the_other(count):
     counts = writers.run(count, seed=1)
     assert counts.total() == count
@@ -100,7 +100,7 @@ def test_of_two_clients_in_each_others_middle_one_comes_after_the_other(count):
     assert any(what.startswith("together") for what in counts)
 
 
-@times(8, 300)
+@times(8, 500)
 def test_of_two_clients_one_replaces_rows_before_or_after_the_other(count):
     counts = writers.run(count, seed=2, kind=model.draw_replace_where)
     assert counts.total() == count
@@ -133,7 +133,7 @@ def test_F45_an_interrupt_at_any_moment_comes_at_once_and_leaves_nothing_behind(
 # an interrupt while a socket is made leaves it to the garbage collector
 @pytest.mark.filterwarnings("ignore:.*unclosed <socket:ResourceWarning")
 @pytest.mark.filterwarnings("ignore:.*<socket:pytest.PytestUnraisableExceptionWarning")
-@times(4, 60)
+@times(4, 100)
 def test_an_interrupt_tells_what_becomes_of_a_write_that_was_sent(count):
     counted = late.run(count, seed=1)
     assert counted.total() == 2 * count
