@@ -27,7 +27,7 @@ from rt_frames._frames.from_arrow import Readable
 from rt_frames._http.arguments import Key, hide_values, parse_options
 from rt_frames._http.rows import Rows
 from rt_frames._names import RESERVED, DialectName, check_order, did_you_mean
-from rt_frames._protocol.calls import query
+from rt_frames._protocol.calls import Result, query
 from rt_frames._protocol.operations import (
     DESCRIBE,
     QUERY,
@@ -472,9 +472,7 @@ class RemoteTable:
         Dropping the reader closes the connection.
         """
         content = query(columns, limit)
-        condition = reads.find_condition(
-            self._service, self.name, where, self._read_version, self._since
-        )
+        condition = self._condition(where)
         if condition is not None:
             content["filter"] = condition
         content["version"] = self._read_version
@@ -489,6 +487,11 @@ class RemoteTable:
             rows.close()
             schema = rows.schema
         return pa.RecordBatchReader.from_batches(schema, [])
+
+    def _condition(self, where: Where | None) -> str | None:
+        return reads.find_condition(
+            self._service, self.name, where, self._read_version, self._since
+        )
 
     def _schema_of(self, columns: Sequence[str] | None) -> pa.Schema | None:
         """Return the schema of some columns, or None if a column is unknown."""
@@ -766,8 +769,9 @@ class RemoteTable:
         >>> rt.table("readings").count(pl.col("at") > 0)
         2
         """
-        return reads.count_rows(
-            self._service, self.name, where, self._read_version, self._since
+        condition = self._condition(where)
+        return self._service.count(
+            self.name, self._read_version, condition, since=self._since
         )
 
     @hide_traceback
@@ -902,13 +906,7 @@ class RemoteTable:
                 f"rt.table({self.name!r}, version=…).restore()"
             )
         result = history.restore(self._service, self.name, self.version)
-        return RemoteTable(
-            self.name,
-            self.client,
-            version=result.value,
-            created=False,
-            request_id=result.request_id,
-        )
+        return self._after(result)
 
     @hide_traceback
     def compact(self, *, purge: bool = False) -> RemoteTable:
@@ -958,6 +956,10 @@ class RemoteTable:
         self._check_newest()
         purge = check_flag("purge", purge)
         result = changes.compact(self._service, self.name, purge=purge)
+        return self._after(result)
+
+    def _after(self, result: Result) -> RemoteTable:
+        """Return the table as a change left it, whose value is the version."""
         return RemoteTable(
             self.name,
             self.client,

@@ -74,19 +74,17 @@ def check_zone(
     zone = _zone(arrow)
     if dtype.time_zone == zone or (in_list and zone and dtype.time_zone):
         return
-    cure = "pass one without zone"
-    if zone:
-        cure = (
-            f"convert it to {zone}" if dtype.time_zone else f"give it the zone {zone}"
-        )
+    given = f"in zone {dtype.time_zone}"
+    cure = f"convert it to {zone}"
+    if not zone:
+        cure = "pass one without zone"
+    elif not dtype.time_zone:
+        given = "without zone"
+        cure = f"give it the zone {zone}"
     raise OtherZone(
         f"where: column {name!r} ({show_type(arrow)}) is compared with a moment "
-        f"{_in_zone(dtype.time_zone)}; nothing was sent; {cure}"
+        f"{given}; nothing was sent; {cure}"
     )
-
-
-def _in_zone(zone: str | None) -> str:
-    return f"in zone {zone}" if zone else "without zone"
 
 
 @functools.cache

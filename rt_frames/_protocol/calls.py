@@ -303,7 +303,7 @@ def json_body(content: Any) -> bytes:
     return json.dumps(content, allow_nan=False).encode()
 
 
-def describe_body(version: int | None = None) -> dict[str, Any]:
+def describe_body(version: int | None) -> dict[str, Any]:
     """Return the body that asks for a table's schema and version."""
     # otherwise some servers omit the schema
     content: dict[str, Any] = {"load_detailed_metadata": True}

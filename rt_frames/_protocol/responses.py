@@ -220,7 +220,7 @@ def _check_left(nbytes: int) -> None:
         raise ValueError(f"it takes more than {MAX_LIST_BYTES // 2**20} MiB")
 
 
-def parse_no_rows(response: Response) -> None:
+def parse_no_rows(response: Response) -> Any:
     """Raise ValueError for a success that carries no rows."""
     raise ValueError(f"the {response.status} response has no rows")
 

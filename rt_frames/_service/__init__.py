@@ -1,9 +1,10 @@
 """Requests to a service about one table.
 
-`service` makes single requests; `write`, `parts` and `rewrite` combine several;
-`outcome` explains a write whose outcome is unknown, `interrupts` one that was
-interrupted; `cluster` sends a Dask frame from
-its workers; `folder` starts the embedded service.
+`service` is the service, and sends a request; `reads`, `changes`, `history`, `columns`
+and `alter` make the requests about a table; `write`, `parts`, `multipart` and
+`replace_columns` combine several; `outcome` explains a write whose outcome is unknown,
+`interrupts` one that was interrupted; `cluster` sends a Dask frame from its workers;
+`folder` starts the embedded service.
 
 Layering (tests/test_house.py): imports `_schema`, `_frames`, `_http`, `errors` and the
 helpers; `folder` alone imports `local`, late.

@@ -91,9 +91,7 @@ def raise_if_unsupported(
 
     A 404 may also be about the table, or about its ``version``.
     """
-    if not isinstance(error, errors.ResponseError):
-        return
-    if not may_lack_operation(error):
+    if not isinstance(error, errors.ResponseError) or not may_lack_operation(error):
         return
     if isinstance(error, errors.TableNotFoundError):
         try:

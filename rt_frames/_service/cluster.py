@@ -237,12 +237,10 @@ def _send_partition(
     )
     stream = IPCStream(source, policy)
     request = dataclasses.replace(request, is_compressed=lambda: stream.is_compressed)
-    session = job.service.session
-    bodies = functools.partial(stream.parts, job.service.dialect.part_bytes)
     try:
-        sent, failure = send_parts(bodies, session, request, number)
+        sent, failure = send_parts(stream, job.service, request, number)
     finally:
-        session.close()
+        job.service.session.close()
     return stream.rows, sent, failure
 
 

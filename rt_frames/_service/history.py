@@ -34,11 +34,10 @@ def list_versions(
     # other servers may list the oldest first
     if limit is not None and "history" in service.can:
         path += f"?limit={limit}"
-    purpose = Purpose(HISTORY, name)
-    headers = fresh_headers(since)
-    versions: list[Version] = service.list_pages(
-        Request(purpose, path, parse_versions, headers=headers)
+    request = Request(
+        Purpose(HISTORY, name), path, parse_versions, headers=fresh_headers(since)
     )
+    versions: list[Version] = service.list_pages(request)
     versions.sort(key=attrgetter("version"), reverse=True)
     return versions[:limit]
 

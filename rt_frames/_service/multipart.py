@@ -11,14 +11,14 @@ from __future__ import annotations
 import contextlib
 import secrets
 import uuid
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 from rt_frames import errors
-from rt_frames._http.session import Outcome, Session, retry
+from rt_frames._frames.ipc import IPCStream
+from rt_frames._http.session import Outcome, retry
 from rt_frames._protocol.calls import (
     JSON,
-    Buffers,
     Explanation,
     Failure,
     Request,
@@ -32,11 +32,11 @@ from rt_frames._protocol.operations import (
     BEGIN_PARTS,
     COMMIT_PARTS,
     REPLACE,
-    Dialect,
     Operation,
 )
 from rt_frames._protocol.responses import parse_upload
 from rt_frames._service.outcome import explained, make_error
+from rt_frames._service.service import Service
 
 # best effort: the user may have pressed Ctrl-C because the server hangs
 ABORT_SECONDS = 2.0
@@ -50,12 +50,10 @@ class MultipartUpload:
 
     Parameters
     ----------
-    session : Session
-        Of a server that supports multipart writes.
+    service : Service
+        It supports multipart writes.
     request : Request
         The whole write; its path is for the log alone.
-    dialect : Dialect
-        Has the paths.
     send : callable
         Sends all parts, given a request with their path.
     etag : str, optional
@@ -69,15 +67,14 @@ class MultipartUpload:
 
     def __init__(
         self,
-        session: Session,
+        service: Service,
         request: Request,
-        dialect: Dialect,
         send: Callable[[Request], Sent],
         etag: str | None = None,
     ) -> None:
-        self._session = session
+        self._session = service.session
         self._request = request
-        self._dialect = dialect
+        self._dialect = service.dialect
         self._send = send
         self._condition = {"If-Match": etag} if etag else {}
         # bytes of all attempts
@@ -171,20 +168,20 @@ def _may_repeat(failure: Failure, request: Request) -> bool:
 
 
 def send_parts(
-    bodies: Callable[[], Generator[Iterable[Buffers]]],
-    session: Session,
+    stream: IPCStream,
+    service: Service,
     request: Request,
     partition: int = 0,
 ) -> Sent:
-    """Send bodies one after the other, as the parts of one partition."""
+    """Send a stream in bodies one after the other, as the parts of one partition."""
     sent = 0
 
     def report(part_sent: int) -> None:
         if request.on_sent is not None:
             request.on_sent(sent + part_sent)
 
-    with contextlib.closing(bodies()) as opened:
-        for number, body in enumerate(opened):
+    with contextlib.closing(stream.parts(service.dialect.part_bytes)) as bodies:
+        for number, body in enumerate(bodies):
             part = replace(
                 request,
                 path=f"{request.path}&upload_part_id={part_id(partition, number)}",
@@ -193,7 +190,7 @@ def send_parts(
                 replayable=False,
                 step="part",
             )
-            outcome = session.send(part)
+            outcome = service.session.send(part)
             if isinstance(outcome, Failure):
                 return sent, outcome
             sent += outcome.sent

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from rt_frames import errors
 from rt_frames._protocol.calls import Explanation, Failure
+from rt_frames._protocol.operations import REPLACE_WHERE, UPSERT
 from rt_frames._text import count
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rt_frames._protocol.calls import Purpose
+    from rt_frames._protocol.operations import Operation
     from rt_frames._protocol.responses import Description
 
 MAY_TAKE_EFFECT = "the write may still take effect"
@@ -137,41 +140,33 @@ def reclassify_exists(
     return dataclasses.replace(failure, error=error, found=found)
 
 
-def explain_append(
-    service: Tables, name: str, before: Description, failure: Failure
+def explain_rows(
+    service: Tables,
+    operation: Operation,
+    name: str,
+    before: Description,
+    failure: Failure,
 ) -> Explanation:
-    """Explain the outcome of an append in one request."""
-    if_unchanged = CHECK_AGAIN
-    # a truncated body never takes effect
-    if failure.error is errors.UploadInterrupted:
-        if_unchanged = _SAFE
-    return _compare_versions(service, name, before, if_unchanged, _CHECK_ROWS)
-
-
-def explain_upsert(
-    service: Tables, name: str, before: Description, failure: Failure
-) -> Explanation:
-    """Explain the outcome of an upsert.
+    """Explain the outcome of rows that were sent to a table in one request.
 
     An embedded service runs two upserts one after the other. On other servers, two
     simultaneous upserts with the same new key both insert it.
     """
-    if_unchanged = f"{MAY_TAKE_EFFECT}: wait for the service's timeout, then send again"
-    if "keys" in service.can or failure.error is errors.UploadInterrupted:
+    if_unchanged = CHECK_AGAIN
+    if_changed = _CHECK_ROWS
+    is_safe = operation == REPLACE_WHERE
+    if is_safe:
+        if_changed = f"{_SAFE}, which replaces the same rows"
+    elif operation == UPSERT:
+        is_safe = "keys" in service.can
+        if_unchanged = (
+            f"{MAY_TAKE_EFFECT}: wait for the service's timeout, then send again"
+        )
+        if_changed = f"{_SAFE}, which updates the rows with the same keys"
+    # a truncated body never takes effect
+    if is_safe or failure.error is errors.UploadInterrupted:
         if_unchanged = _SAFE
-    if_changed = f"{_SAFE}, which updates the rows with the same keys"
     return _compare_versions(service, name, before, if_unchanged, if_changed)
-
-
-def explain_replace_where(
-    service: Tables,
-    name: str,
-    before: Description,
-    failure: Failure,  # noqa: ARG001  # as all explanations
-) -> Explanation:
-    """Explain the outcome of a replacement of the rows that match a condition."""
-    if_changed = f"{_SAFE}, which replaces the same rows"
-    return _compare_versions(service, name, before, _SAFE, if_changed)
 
 
 def explain_commit(
@@ -227,6 +222,7 @@ def _show_change(
     )
 
 
+@dataclass
 class ChangeOutcome:
     """Explains a change of a table, in one commit, whose outcome is unknown.
 
@@ -240,35 +236,29 @@ class ChangeOutcome:
         The table's version before the change.
     cure : str
         What to do.
-
-    Attributes
-    ----------
     schema : pyarrow.Schema or None
         The table's schema after an unknown outcome.
     """
 
-    def __init__(
-        self, service: Tables, name: str, before: int | None, cure: str
-    ) -> None:
-        self._service = service
-        self._name = name
-        self._before = before
-        self._cure = cure
-        self.schema: pa.Schema | None = None
+    service: Tables
+    name: str
+    before: int | None
+    cure: str
+    schema: pa.Schema | None = None
 
     def explain(self, failure: Failure) -> Explanation:  # noqa: ARG002  # as all explanations
         """Return the table's versions and rows before and now, and the cure."""
         try:
-            self.schema, version = self._service.describe(self._name)
+            self.schema, version = self.service.describe(self.name)
         except errors.TableNotFoundError:
-            return Explanation(f"table {self._name!r} no longer exists")
-        if None in (self._before, version):
-            return Explanation("the service reports no version", self._cure)
-        if version == self._before:
+            return Explanation(f"table {self.name!r} no longer exists")
+        if None in (self.before, version):
+            return Explanation("the service reports no version", self.cure)
+        if version == self.before:
             found = f"so far the table is unchanged (version {version})"
-            return Explanation(found, self._cure)
+            return Explanation(found, self.cure)
         # a service that merges files makes versions that change no row
-        rows_before = self._service.count(self._name, version=self._before)
-        rows = self._service.count(self._name, version=version)
-        found = _show_change(self._before, rows_before, version, rows)
-        return Explanation(found, self._cure)
+        rows_before = self.service.count(self.name, version=self.before)
+        rows = self.service.count(self.name, version=version)
+        found = _show_change(self.before, rows_before, version, rows)
+        return Explanation(found, self.cure)

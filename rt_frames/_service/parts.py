@@ -85,8 +85,7 @@ def send_in_parts(
     if isinstance(stream, ClusterStream):
         send: Callable[..., Sent] = stream.send
     else:
-        bodies = functools.partial(stream.parts, service.dialect.part_bytes)
-        send = functools.partial(send_parts, bodies, service.session)
+        send = functools.partial(send_parts, stream, service)
     return _PartsWrite(service, request, send, created).run()
 
 
@@ -111,9 +110,7 @@ class _PartsWrite:
             self._before = created.table
             etag = created.etag
             self._if_unchanged = f"{MAY_TAKE_EFFECT}: {_DROP_LATE.format(self._name)}"
-        self._upload = MultipartUpload(
-            service.session, request, service.dialect, send, etag
-        )
+        self._upload = MultipartUpload(service, request, send, etag)
         self._is_explained = False
         self._state_after_failure: Explanation | None = None
 

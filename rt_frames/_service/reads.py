@@ -1,4 +1,4 @@
-"""Reads of a table: its rows, their number, and its indices."""
+"""Reads of a table: its rows, which of them, and its indices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rt_frames._protocol.meanings import may_lack_operation
 from rt_frames._protocol.operations import INDICES, QUERY
 from rt_frames._protocol.responses import parse_indices, parse_no_rows
 from rt_frames._service.outcome import make_error
-from rt_frames._service.where import cure_by_scan, parse_where, write_where
+from rt_frames._service.where import parse_where, write_where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,8 +49,8 @@ def find_condition(
     service: Service,
     name: str,
     where: Any,
-    version: int | None = None,
-    since: int | None = None,
+    version: int | None,
+    since: int | None,
 ) -> str | None:
     """Return the SQL of a condition for a read; None without one.
 
@@ -62,27 +62,16 @@ def find_condition(
     if isinstance(parsed, str):
         return parsed
     schema = service.describe(name, version=version, since=since).schema
-    return write_where(parsed, schema, cure_by_scan(name, version))
-
-
-def count_rows(
-    service: Service,
-    name: str,
-    where: Any,
-    version: int | None,
-    since: int | None,
-) -> int:
-    """Count the rows that match a condition, or all if it is None."""
-    condition = find_condition(service, name, where, version, since)
-    return service.count(name, version, condition, since=since)
+    pinned = "" if version is None else f", version={version}"
+    cure = f'nothing was read; use rt.table("{name}"{pinned}).scan().filter(…)'
+    return write_where(parsed, schema, cure)
 
 
 def list_indices(service: Service, name: str) -> list[str]:
     """List a table's indices. Empty if the service cannot list them."""
-    indices: list[str] = []
     try:
-        indices = service.ask(INDICES, name, {"version": None}, parse_indices)
+        return service.ask(INDICES, name, {"version": None}, parse_indices)
     except errors.ResponseError as error:
         if not may_lack_operation(error):
             raise
-    return indices
+    return []

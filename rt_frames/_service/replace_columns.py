@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import logging
 from typing import TYPE_CHECKING
 
@@ -104,9 +103,7 @@ class _Rewriting:
         purpose = Purpose(ALTER, self._name)
         with noting_interrupts(purpose, service.find_result) as noted:
             request = Request(noted, "", parse_version, content_type=ARROW_STREAM)
-            upload = MultipartUpload(
-                service.session, request, service.dialect, self._send
-            )
+            upload = MultipartUpload(service, request, self._send)
             return upload.run(self._explain_outcome)
 
     def _explain_outcome(self, failure: Failure) -> Explanation:
@@ -133,8 +130,7 @@ class _Rewriting:
         )
         try:
             stream = IPCStream(source, policy)
-            bodies = functools.partial(stream.parts, service.dialect.part_bytes)
-            sent, failure = send_parts(bodies, service.session, request)
+            sent, failure = send_parts(stream, service, request)
         finally:
             source.close()
         self.rows = stream.rows

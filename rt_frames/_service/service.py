@@ -6,12 +6,11 @@ import contextlib
 import dataclasses
 import datetime
 import hmac
-import logging
 import math
 import os
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rt_frames import errors
 from rt_frames._frames.compression import LinkMemory
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
     from rt_frames._protocol.calls import Explanation
     from rt_frames._protocol.responses import Response
 
-log = logging.getLogger("rt_frames")
+T = TypeVar("T")
 
 # a version may be gone as well as a table
 OF_A_VERSION: Cures = {
@@ -171,28 +170,22 @@ class Service:
     ) -> int | None:
         """Return a table's version before a write; 0 if there is no table.
 
-        None if the server is not known to store a write once. The table is described
-        unless it is known as it was ``before``.
+        None if the server is not known to store a write once: one of LanceDB's dialect
+        is asked for its list if it has not answered yet. The table is described unless
+        it is known as it was ``before``.
         """
         self.check_name(name)
-        if not self._stores_once(name):
+        if not self._session.has_answered and self.dialect.has(operations.DESCRIBE):
+            # a server need not list
+            with contextlib.suppress(errors.ResponseError):
+                self.list_tables(before=Purpose(LIST, name))
+        if "once" not in self.can:
             return None
         if before is None:
             before = Description(None, 0)
             with contextlib.suppress(errors.TableNotFoundError):
                 before = self.describe(str(name))
         return before.version
-
-    def _stores_once(self, name: str | None) -> bool:
-        """Return whether the server is known to store a write once.
-
-        One of LanceDB's dialect is asked for its list if it has not answered yet.
-        """
-        if not self._session.has_answered and self.dialect.has(operations.DESCRIBE):
-            # a server need not list
-            with contextlib.suppress(errors.ResponseError):
-                self.list_tables(before=Purpose(LIST, name))
-        return "once" in self.can
 
     def check_name(self, name: Any) -> None:
         """Raise if the name is not a valid table name."""
@@ -348,7 +341,7 @@ class Service:
         """
         if not self.dialect.has(operations.DESCRIBE):
             return Description(None, None)
-        description: Description = self.ask(
+        return self.ask(
             operations.DESCRIBE,
             name,
             describe_body(version),
@@ -356,7 +349,6 @@ class Service:
             since=since,
             max_timeout=max_timeout,
         )
-        return description
 
     def count(
         self,
@@ -368,7 +360,7 @@ class Service:
         max_timeout: float = math.inf,
     ) -> int:
         """Count rows, or those that match a condition in SQL."""
-        number: int = self.ask(
+        return self.ask(
             operations.COUNT,
             name,
             count_body(version, condition),
@@ -376,18 +368,17 @@ class Service:
             since=since,
             max_timeout=max_timeout,
         )
-        return number
 
     def ask(
         self,
         operation: Operation,
         name: str,
         content: Mapping[str, Any],
-        parse: Callable[[Response], Any],
+        parse: Callable[[Response], T],
         *,
         since: int | None = None,
         **options: Any,
-    ) -> Any:
+    ) -> T:
         """Make a request that changes nothing, and return its value.
 
         Caches are bypassed unless ``content`` names a version.
@@ -400,7 +391,8 @@ class Service:
             headers={} if is_pinned else fresh_headers(since),
             **options,
         )
-        return self.send(request).value
+        value: T = self.send(request).value
+        return value
 
 
 def fresh_headers(version: int | None = None) -> dict[str, str]:

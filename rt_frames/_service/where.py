@@ -20,12 +20,6 @@ if TYPE_CHECKING:
     from rt_frames._schema.leaves import Condition
 
 
-def cure_by_scan(name: str, version: int | None = None) -> str:
-    """Return what to do instead of a part of an expression that cannot be sent."""
-    pinned = "" if version is None else f", version={version}"
-    return f'nothing was read; use rt.table("{name}"{pinned}).scan().filter(…)'
-
-
 def parse_where(where: Any) -> str | pl.Expr:
     """Return SQL text in parentheses, or an expression. Tuples become an expression."""
     if isinstance(where, str) and where.strip():

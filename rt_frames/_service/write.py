@@ -55,9 +55,7 @@ from rt_frames._service.cluster import ClusterStream, find_cluster
 from rt_frames._service.columns import add_columns
 from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import (
-    explain_append,
-    explain_replace_where,
-    explain_upsert,
+    explain_rows,
     make_error,
 )
 from rt_frames._service.parts import name_blocked, send_in_parts
@@ -279,13 +277,6 @@ def _add_rows(
         raise
 
 
-_EXPLAIN = {
-    APPEND: explain_append,
-    UPSERT: explain_upsert,
-    REPLACE_WHERE: explain_replace_where,
-}
-
-
 def _skip(service: Service, purpose: Purpose) -> WriteResult:
     """Leave an existing table unchanged. Refuse an empty table of a killed upload."""
     name = str(purpose.table)
@@ -383,8 +374,9 @@ def _send(
     )
     explain = None
     if table is not None:
-        by_operation = _EXPLAIN[request.operation]
-        explain = functools.partial(by_operation, service, str(name), table)
+        explain = functools.partial(
+            explain_rows, service, request.operation, str(name), table
+        )
     if is_upsert:
         return _send_upsert(service, whole, options.opening.keys, explain)
     return _send_whole(service, whole, explain)
@@ -434,27 +426,27 @@ def _send_whole(
         raise
 
 
+@dataclass
 class _Limited:
     """The body of an upsert. Raises PayloadTooLarge before it becomes too large."""
 
-    def __init__(self, stream: Any, table: str) -> None:
-        self._stream = stream
-        self._table = table
+    stream: Any
+    table: str
 
     def check(self, nbytes: int | None) -> None:
         """Raise PayloadTooLarge for more bytes than hosted services accept."""
         if nbytes is None or nbytes <= MAX_UPSERT_BYTES:
             return
         raise errors.PayloadTooLarge(
-            f"could not upsert into table {self._table!r}: an upsert is one request, of "
+            f"could not upsert into table {self.table!r}: an upsert is one request, of "
             f"at most {format_bytes(MAX_UPSERT_BYTES)} on this server; nothing was "
             "stored; upsert the rows in several calls",
-            table=self._table,
+            table=self.table,
         )
 
     def __iter__(self) -> Generator[Buffers]:
         sent = 0
-        with contextlib.closing(iter(self._stream)) as groups:
+        with contextlib.closing(iter(self.stream)) as groups:
             for buffers in groups:
                 sent += sum(map(len, buffers))
                 self.check(sent)
