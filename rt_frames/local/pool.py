@@ -6,6 +6,7 @@ cheroot's own pool only grows. It asks of a pool what `Pool` has.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import socket
 import threading
 import time
@@ -18,6 +19,13 @@ from cheroot.workers import threadpool
 END: Any = threadpool._SHUTDOWNREQUEST  # type: ignore[attr-defined]  # noqa: SLF001  # of cheroot 11
 MAX_THREADS = 128
 IDLE_SECONDS = 5
+
+
+def _return_memory() -> None:
+    """Return memory that glibc keeps of requests, such as Lance's, to the system."""
+    # other C libraries have no such function
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class Pool:
@@ -65,7 +73,8 @@ class Pool:
             if is_there:
                 return self._queue.popleft()
             self._threads.discard(threading.current_thread())
-            return END
+        _return_memory()
+        return END
 
     def stop(self, timeout: float) -> None:
         """End all threads. After the timeout, they read no more of their requests."""

@@ -27,6 +27,8 @@ from __future__ import annotations
 
 import datetime
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import lance
@@ -97,6 +99,14 @@ def test_lance_calls_a_filter_invalid_in_these_words(folder, filter_, words):
     with pytest.raises(ValueError, match="Invalid user input") as refused:
         lance.dataset(folder).scanner(filter=filter_).to_reader()
     assert [word for word in words if word not in str(refused.value)] == []
+
+
+def test_lance_ends_the_process_for_a_filter_that_nests_deeply(folder):
+    """While this is so, `filters.py` counts what may nest."""
+    code = "import sys, lance; lance.dataset(sys.argv[1]).count_rows(sys.argv[2])"
+    condition = f"(n{' + n' * 5_000} = 1)"
+    ended = subprocess.run([sys.executable, "-c", code, folder, condition], check=False)
+    assert ended.returncode < 0
 
 
 def test_lance_says_that_a_filter_fails_for_a_value(folder):
