@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
-import random
 import re
 import uuid
 from decimal import Decimal
@@ -495,102 +493,11 @@ def test_a_column_that_was_cast_or_renamed_is_no_column_of_nulls(table):
     assert found == [{"n": 2**40, "text": "z"}]
 
 
-# Somebody else in the middle of it
+# What a service may do to it
 
 
 def some(*numbers: int) -> pa.Table:
     return pa.table({"n": pa.array(numbers, pa.int32())})
-
-
-def others_append(client):
-    client.create_table("t", some(-5), if_exists="append")
-
-
-def others_cast(client):
-    client.table("t").cast({"n": "int64"})
-
-
-def others_cast_there_and_back(client):
-    client.table("t").cast({"n": "int64"}).cast({"n": "int32"})
-
-
-def others_rename(client):
-    client.table("t").rename({"n": "m"})
-
-
-def others_rename_there_and_back(client):
-    client.table("t").rename({"n": "m"}).rename({"m": "n"})
-
-
-def others_replace(client):
-    client.create_table("t", some(-6), if_exists="replace")
-
-
-def others_drop(client):
-    client.table("t").drop()
-
-
-def others_drop_and_create(client):
-    client.table("t").drop()
-    client.create_table("t", some(-7))
-
-
-def others_do_nothing(client):
-    pass
-
-
-OTHERS = [
-    others_do_nothing,
-    others_append,
-    others_cast,
-    others_cast_there_and_back,
-    others_rename,
-    others_rename_there_and_back,
-    others_replace,
-    others_drop,
-    others_drop_and_create,
-]
-
-
-def meet(client, first, then) -> None:
-    """Append while somebody else changes the table before and between the rows."""
-    client.create_table("t", some(0), if_exists="replace")
-
-    def meeting():
-        yield some(1)
-        first(client)
-        yield some(2)
-        if "t" in client.list_tables() and client.table("t").schema.names == ["n"]:
-            then(client)
-
-    confirmed = []
-    refusals = (rt.errors.ConflictError, rt.errors.TableNotFoundError)
-    with contextlib.suppress(*refusals, rt.errors.BadRequest):
-        client.create_table("t", meeting(), if_exists="append")
-        confirmed = [1, 2]
-    found = []
-    if "t" in client.list_tables():
-        found = client.table("t").to_arrow().column(0).to_pylist()
-    assert None not in found
-    assert [number for number in found if number > 0] == confirmed
-
-
-@pytest.mark.parametrize("first", OTHERS)
-@pytest.mark.parametrize("then", [others_do_nothing, others_drop_and_create])
-def test_what_somebody_else_does_meanwhile_loses_no_rows_and_makes_no_nulls(
-    folder, first, then
-):
-    meet(folder, first, then)
-
-
-@pytest.mark.long
-def test_500_drawn_meetings_lose_no_rows(folder):
-    drawn = random.Random(1)
-    for _ in range(500):
-        meet(folder, drawn.choice(OTHERS), drawn.choice(OTHERS))
-
-
-# What a service may do to it
 
 
 def appending(hosted: Hosted) -> rt.RemoteTable:

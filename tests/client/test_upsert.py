@@ -200,6 +200,12 @@ def test_a_row_that_cannot_be_matched_is_refused_with_nothing_stored(
     assert place.upsert(name, ROWS).version == 2
 
 
+def test_the_row_of_a_null_key_is_counted_over_batches(place, name):
+    rows = pa.table({"id": [*range(3_000_000), None]})
+    with pytest.raises(UnsupportedTypeError, match="row 3000000: the key is null"):
+        place.upsert(name, rows.to_reader(max_chunksize=1_000_000))
+
+
 @pytest.mark.parametrize("form", [FORMS["frame"], FORMS["stream"]])
 def test_the_first_upsert_checks_keys_too(place, name, form):
     with pytest.raises(UnsupportedTypeError, match="rows 0 and 1 have the same key"):
