@@ -74,6 +74,11 @@ def rows(table):
     return lance.dataset(f"{table.client}/{table.name}.lance").to_table()
 
 
+def column_of(values: list, arrow: pa.DataType | None = None) -> pa.Table:
+    """Make a table of one column, c."""
+    return pa.table({"c": pa.array(values, arrow)})
+
+
 # of the same families, in any order, and some columns alone
 OTHER_TYPES = {
     "who": pa.struct({"name": pa.large_string(), "id": pa.int8()}),
@@ -109,20 +114,20 @@ def test_rows_are_added_by_name_and_what_is_missing_is_null(table):
     assert found.to_pylist() == [ROW, added, NOTHING | {"n": 3}]
 
 
-JSON = pa.table({"j": pa.array(["1"], pa.json_())})
+JSON = column_of(["1"], pa.json_())
 LAYOUTS = [pa.string(), pa.large_string(), pa.string_view()]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_json_is_added_in_any_layout(folder, name, layout):
     table = folder.create_table(name, JSON)
-    append(table, pa.table({"j": pa.array(["[2]", None], pa.json_(layout))}))
-    assert rows(table)["j"].to_pylist() == ["1", "[2]", None]
+    append(table, column_of(["[2]", None], pa.json_(layout)))
+    assert rows(table)["c"].to_pylist() == ["1", "[2]", None]
 
 
 def test_json_is_refused_for_bytes_by_name(folder, name):
-    table = folder.create_table(name, pa.table({"j": [b"1"]}))
-    with pytest.raises(UnsupportedTypeError, match=r"column 'j' is .*json"):
+    table = folder.create_table(name, column_of([b"1"]))
+    with pytest.raises(UnsupportedTypeError, match=r"column 'c' is .*json"):
         append(table, JSON)
 
 
@@ -152,8 +157,8 @@ LISTS = [
 def test_lists_fit_a_table_whatever_the_names_of_their_items(
     folder, name, stored, sent, value
 ):
-    table = folder.create_table(name, pa.table({"c": pa.array([value], stored)}))
-    append(table, pa.table({"c": pa.array([value, None], sent)}))
+    table = folder.create_table(name, column_of([value], stored))
+    append(table, column_of([value, None], sent))
     found = rows(table)
     assert found["c"].to_pylist() == [value, value, None]
     assert found.schema.field("c").type.equals(stored, check_metadata=True)
@@ -418,10 +423,10 @@ AS_TEXT = [  # a column in the table, text that becomes its value, and this valu
 def test_text_is_refused_for_other_columns_and_cast_by_dtypes(
     folder, name, arrow, text, value
 ):
-    table = folder.create_table(name, pa.table({"c": pa.nulls(1, arrow)}))
+    table = folder.create_table(name, column_of([None], arrow))
     with pytest.raises(UnsupportedTypeError, match=r"'c' is .* that type"):
-        append(table, pa.table({"c": [text]}))
-    append(table, pl.DataFrame({"c": [text]}), dtypes={"c": arrow})
+        append(table, column_of([text]))
+    append(table, column_of([text]), dtypes={"c": arrow})
     assert rows(table)["c"].to_pylist() == [None, value]
 
 
@@ -432,12 +437,12 @@ TEXT_LAYOUTS = [pa.string(), pa.dictionary(pa.int32(), pa.string())]
 def test_numbers_go_into_text_of_any_layout_by_dtypes_and_so_does_text(
     folder, name, layout
 ):
-    table = folder.create_table(name, pa.table({"v": pa.array(["a"], layout)}))
+    table = folder.create_table(name, column_of(["a"], layout))
     for value in (5, "b", None):
-        append(table, pd.DataFrame({"v": [value]}), dtypes={"v": "string"})
+        append(table, pd.DataFrame({"c": [value]}), dtypes={"c": "string"})
     with pytest.raises(UnsupportedTypeError, match="give it that type first"):
-        append(table, pd.DataFrame({"v": [5]}))
-    assert rows(table)["v"].to_pylist() == ["a", "5", "b", None]
+        append(table, pd.DataFrame({"c": [5]}))
+    assert rows(table)["c"].to_pylist() == ["a", "5", "b", None]
 
 
 NO_CAST = [
@@ -474,7 +479,7 @@ def test_nulls_for_a_column_that_takes_none_are_refused_with_the_cure(folder, na
 def test_text_that_is_no_json_is_not_to_be_sent_as_text(folder, name):
     table = folder.create_table(name, JSON)
     with pytest.raises(rt.errors.BadRequest, match=r"row 1 .*in a column of text"):
-        append(table, pa.table({"j": ["1", "nope"]}))
+        append(table, column_of(["1", "nope"]))
     assert rows(table).num_rows == 1
 
 
