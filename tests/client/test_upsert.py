@@ -12,11 +12,7 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import (
-    PayloadTooLarge,
-    TableExistsError,
-    UnsupportedTypeError,
-)
+from rt_frames.errors import PayloadTooLarge, TableExistsError, UnsupportedTypeError
 from tests.support.compare import printed_keys
 from tests.support.faults import connected
 from tests.support.hosted import SMALL_PARTS, Hosted, Table
@@ -59,7 +55,6 @@ def test_rows_of_every_source_are_matched_by_key_in_one_commit(place, name, make
 
 
 DAY = dt.date(2024, 2, 29)
-AT = dt.datetime(2024, 2, 29, 5)
 UUIDS = [uuid.UUID(int=number).bytes for number in range(3)]
 DECIMALS = [Decimal(1), Decimal("-9.5"), Decimal(0)]
 CODED = pa.dictionary(pa.int32(), pa.string())
