@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import datetime as dt
-import random
 import re
 import uuid
 from decimal import Decimal
@@ -77,6 +75,11 @@ def rows(table):
     return lance.dataset(f"{table.client}/{table.name}.lance").to_table()
 
 
+def column_of(values: list, arrow: pa.DataType | None = None) -> pa.Table:
+    """Make a table of one column, c."""
+    return pa.table({"c": pa.array(values, arrow)})
+
+
 # of the same families, in any order, and some columns alone
 OTHER_TYPES = {
     "who": pa.struct({"name": pa.large_string(), "id": pa.int8()}),
@@ -112,20 +115,20 @@ def test_rows_are_added_by_name_and_what_is_missing_is_null(table):
     assert found.to_pylist() == [ROW, added, NOTHING | {"n": 3}]
 
 
-JSON = pa.table({"j": pa.array(["1"], pa.json_())})
+JSON = column_of(["1"], pa.json_())
 LAYOUTS = [pa.string(), pa.large_string(), pa.string_view()]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_json_is_added_in_any_layout(folder, name, layout):
     table = folder.create_table(name, JSON)
-    append(table, pa.table({"j": pa.array(["[2]", None], pa.json_(layout))}))
-    assert rows(table)["j"].to_pylist() == ["1", "[2]", None]
+    append(table, column_of(["[2]", None], pa.json_(layout)))
+    assert rows(table)["c"].to_pylist() == ["1", "[2]", None]
 
 
 def test_json_is_refused_for_bytes_by_name(folder, name):
-    table = folder.create_table(name, pa.table({"j": [b"1"]}))
-    with pytest.raises(UnsupportedTypeError, match=r"column 'j' is .*json"):
+    table = folder.create_table(name, column_of([b"1"]))
+    with pytest.raises(UnsupportedTypeError, match=r"column 'c' is .*json"):
         append(table, JSON)
 
 
@@ -155,8 +158,8 @@ LISTS = [
 def test_lists_fit_a_table_whatever_the_names_of_their_items(
     folder, name, stored, sent, value
 ):
-    table = folder.create_table(name, pa.table({"c": pa.array([value], stored)}))
-    append(table, pa.table({"c": pa.array([value, None], sent)}))
+    table = folder.create_table(name, column_of([value], stored))
+    append(table, column_of([value, None], sent))
     found = rows(table)
     assert found["c"].to_pylist() == [value, value, None]
     assert found.schema.field("c").type.equals(stored, check_metadata=True)
@@ -422,15 +425,15 @@ AS_TEXT = [  # a column in the table, text that becomes its value, and this valu
 def test_text_is_refused_for_other_columns_and_cast_by_dtypes(
     folder, name, arrow, text, value
 ):
-    table = folder.create_table(name, pa.table({"c": pa.nulls(1, arrow)}))
+    table = folder.create_table(name, column_of([None], arrow))
     dtypes = {"c": arrow}
     with pytest.raises(UnsupportedTypeError, match="'c' is ") as refused:
-        append(table, pa.table({"c": [text]}))
+        append(table, column_of([text]))
     offer = re.search(r"; pass dtypes=(.*) to convert it$", str(refused.value))
     assert offer or arrow == pa.uuid()
     if offer:
         dtypes = ast.literal_eval(offer[1])
-    append(table, pl.DataFrame({"c": [text]}), dtypes=dtypes)
+    append(table, column_of([text]), dtypes=dtypes)
     assert rows(table)["c"].to_pylist() == [None, value]
 
 
@@ -441,12 +444,12 @@ TEXT_LAYOUTS = [pa.string(), pa.dictionary(pa.int32(), pa.string())]
 def test_numbers_go_into_text_of_any_layout_by_dtypes_and_so_does_text(
     folder, name, layout
 ):
-    table = folder.create_table(name, pa.table({"v": pa.array(["a"], layout)}))
+    table = folder.create_table(name, column_of(["a"], layout))
     for value in (5, "b", None):
-        append(table, pd.DataFrame({"v": [value]}), dtypes={"v": "string"})
+        append(table, pd.DataFrame({"c": [value]}), dtypes={"c": "string"})
     with pytest.raises(UnsupportedTypeError, match="give it that type first"):
-        append(table, pd.DataFrame({"v": [5]}))
-    assert rows(table)["v"].to_pylist() == ["a", "5", "b", None]
+        append(table, pd.DataFrame({"c": [5]}))
+    assert rows(table)["c"].to_pylist() == ["a", "5", "b", None]
 
 
 NO_CAST = [
@@ -483,7 +486,7 @@ def test_nulls_for_a_column_that_takes_none_are_refused_with_the_cure(folder, na
 def test_text_that_is_no_json_is_not_to_be_sent_as_text(folder, name):
     table = folder.create_table(name, JSON)
     with pytest.raises(rt.errors.BadRequest, match=r"row 1 .*in a column of text"):
-        append(table, pa.table({"j": ["1", "nope"]}))
+        append(table, column_of(["1", "nope"]))
     assert rows(table).num_rows == 1
 
 
@@ -502,102 +505,11 @@ def test_a_column_that_was_cast_or_renamed_is_no_column_of_nulls(table):
     assert found == [{"n": 2**40, "text": "z"}]
 
 
-# Somebody else in the middle of it
+# What a service may do to it
 
 
 def some(*numbers: int) -> pa.Table:
     return pa.table({"n": pa.array(numbers, pa.int32())})
-
-
-def others_append(client):
-    client.create_table("t", some(-5), if_exists="append")
-
-
-def others_cast(client):
-    client.table("t").cast({"n": "int64"})
-
-
-def others_cast_there_and_back(client):
-    client.table("t").cast({"n": "int64"}).cast({"n": "int32"})
-
-
-def others_rename(client):
-    client.table("t").rename({"n": "m"})
-
-
-def others_rename_there_and_back(client):
-    client.table("t").rename({"n": "m"}).rename({"m": "n"})
-
-
-def others_replace(client):
-    client.create_table("t", some(-6), if_exists="replace")
-
-
-def others_drop(client):
-    client.table("t").drop()
-
-
-def others_drop_and_create(client):
-    client.table("t").drop()
-    client.create_table("t", some(-7))
-
-
-def others_do_nothing(client):
-    pass
-
-
-OTHERS = [
-    others_do_nothing,
-    others_append,
-    others_cast,
-    others_cast_there_and_back,
-    others_rename,
-    others_rename_there_and_back,
-    others_replace,
-    others_drop,
-    others_drop_and_create,
-]
-
-
-def meet(client, first, then) -> None:
-    """Append while somebody else changes the table before and between the rows."""
-    client.create_table("t", some(0), if_exists="replace")
-
-    def meeting():
-        yield some(1)
-        first(client)
-        yield some(2)
-        if "t" in client.list_tables() and client.table("t").schema.names == ["n"]:
-            then(client)
-
-    confirmed = []
-    refusals = (rt.errors.ConflictError, rt.errors.TableNotFoundError)
-    with contextlib.suppress(*refusals, rt.errors.BadRequest):
-        client.create_table("t", meeting(), if_exists="append")
-        confirmed = [1, 2]
-    found = []
-    if "t" in client.list_tables():
-        found = client.table("t").to_arrow().column(0).to_pylist()
-    assert None not in found
-    assert [number for number in found if number > 0] == confirmed
-
-
-@pytest.mark.parametrize("first", OTHERS)
-@pytest.mark.parametrize("then", [others_do_nothing, others_drop_and_create])
-def test_what_somebody_else_does_meanwhile_loses_no_rows_and_makes_no_nulls(
-    folder, first, then
-):
-    meet(folder, first, then)
-
-
-@pytest.mark.long
-def test_500_drawn_meetings_lose_no_rows(folder):
-    drawn = random.Random(1)
-    for _ in range(500):
-        meet(folder, drawn.choice(OTHERS), drawn.choice(OTHERS))
-
-
-# What a service may do to it
 
 
 def appending(hosted: Hosted) -> rt.RemoteTable:

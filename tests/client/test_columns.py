@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import signal
+import threading
+import time
 from collections.abc import Iterator
 
 import polars as pl
@@ -16,6 +19,7 @@ from rt_frames.errors import (
     ConflictError,
     UnsupportedTypeError,
 )
+from tests.support.hosted import Hosted, Table
 
 BASE = pa.table({"id": [1, 2], "s": ["x", None]})
 DAY = dt.date(2024, 2, 29)
@@ -165,30 +169,41 @@ def test_only_drop_columns_drops(place, name, rewrite):
     assert place.read(name).equals(BASE)
 
 
-@pytest.mark.parametrize("kind", [BadRequest, KeyboardInterrupt])
-def test_what_fails_half_way_names_what_was_done_and_the_same_call_finishes(
-    place, name, kind, monkeypatch
-):
-    place.create(name, BASE.append_column("old", [[1, 2]]))
-    after = {"id": "int32", "new": "int8"}
-    options = {"add_columns": True, "drop_columns": ["old"]}
+NARROWER = {"id": "int32", "new": "int8"}
+BOTH = {"add_columns": True, "drop_columns": ["old"]}
 
-    def fail_to_drop(*_):
-        raise kind("made up")
 
-    with monkeypatch.context() as patch:
-        patch.setattr("rt_frames._service.alter.drop_columns", fail_to_drop)
-        with pytest.raises(kind, match="made up") as refused:
-            alter(place, name, after, **options)
+@pytest.fixture
+def hosted():
+    return Hosted(tables={"t": Table([[BASE.append_column("old", [[1, 2]])]])})
+
+
+def test_what_fails_half_way_names_what_was_done_and_the_same_call_finishes(hosted):
+    hosted.meet("drop_columns", "400", 1)
+    with hosted.connect() as client:
+        with pytest.raises(BadRequest) as refused:
+            rt.alter_table(NARROWER, "t", client=client, **BOTH)
+        rt.alter_table(NARROWER, "t", client=client, **BOTH)
     (note,) = refused.value.__notes__
-    assert note.startswith(
-        "changed before the error: id: int64 to int32; new: added, int8"
-    )
+    done = "id: int64 to int32; new: added, int8"
+    assert note.startswith(f"changed before the error: {done}")
     assert note.endswith("the same call makes the rest")
-    assert place.read(name).column_names == ["id", "s", "old", "new"]
-    table = alter(place, name, after, **options)
-    assert table.version == 4
-    assert place.read(name).column_names == ["id", "s", "new"]
+    assert hosted.tables["t"].rows.column_names == ["id", "s", "new"]
+
+
+def test_an_interrupt_half_way_names_what_was_done(hosted):
+    main = threading.main_thread().ident
+
+    def press(step):
+        if step == "add_columns":
+            signal.pthread_kill(main, signal.SIGINT)
+            time.sleep(0.2)
+
+    hosted.changed = press
+    with hosted.connect() as client, pytest.raises(KeyboardInterrupt) as interrupt:
+        rt.alter_table(NARROWER, "t", client=client, **BOTH)
+    words = "changed before the error: id: int64 to int32"
+    assert words in "\n".join(interrupt.value.__notes__)
 
 
 def and_meanwhile(rows: pa.Table, happens) -> Iterator[pa.Table]:

@@ -12,11 +12,7 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import (
-    PayloadTooLarge,
-    TableExistsError,
-    UnsupportedTypeError,
-)
+from rt_frames.errors import PayloadTooLarge, TableExistsError, UnsupportedTypeError
 from tests.support.compare import printed_keys
 from tests.support.faults import connected
 from tests.support.hosted import SMALL_PARTS, Hosted, Table
@@ -59,7 +55,6 @@ def test_rows_of_every_source_are_matched_by_key_in_one_commit(place, name, make
 
 
 DAY = dt.date(2024, 2, 29)
-AT = dt.datetime(2024, 2, 29, 5)
 UUIDS = [uuid.UUID(int=number).bytes for number in range(3)]
 DECIMALS = [Decimal(1), Decimal("-9.5"), Decimal(0)]
 CODED = pa.dictionary(pa.int32(), pa.string())
@@ -198,6 +193,12 @@ def test_a_row_that_cannot_be_matched_is_refused_with_nothing_stored(
     assert refused.value.columns == ("id",)
     assert place.open(name).version == 1
     assert place.upsert(name, ROWS).version == 2
+
+
+def test_the_row_of_a_null_key_is_counted_over_batches(place, name):
+    rows = pa.table({"id": [*range(3_000_000), None]})
+    with pytest.raises(UnsupportedTypeError, match="row 3000000: the key is null"):
+        place.upsert(name, rows.to_reader(max_chunksize=1_000_000))
 
 
 @pytest.mark.parametrize("form", [FORMS["frame"], FORMS["stream"]])
