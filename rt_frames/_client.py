@@ -552,7 +552,8 @@ class RemoteTable:
             and each value must be exact in its column's type. Polars itself cuts the
             nanoseconds of a pandas Timestamp: pass its ``.to_numpy()``. Or the tuples
             of ``pandas.read_parquet``, such as ``[("day", ">=", day), ("shop", "in",
-            shops)]``, all of which must hold. The table is described first.
+            shops)]``, all of which must hold. A UUID goes into a tuple, as Polars has
+            no literal of it. The table is described first.
 
             Text is a condition in the SQL of the service's engine, such as
             ``"n > 1 AND s = 'x' AND day < date '2024-03-01'"``. A column name that is

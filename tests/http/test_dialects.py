@@ -220,7 +220,7 @@ def test_a_server_that_speaks_neither_is_said_to_be_at_another_address(
     told = f"{status}.*check the URL"
     error = fails(lambda: call(client), errors.ResponseError, caplog, told)
     assert "dialect" not in str(error)
-    assert len(server.requests) == 2
+    assert len(server.requests) == len(LISTS)
     assert server.requests[1].path == LIST
 
 
