@@ -23,7 +23,7 @@ from rt_frames._protocol.calls import (
     Result,
     query,
 )
-from rt_frames._protocol.operations import ALTER, BEGIN_PARTS
+from rt_frames._protocol.operations import ALTER, QUERY
 from rt_frames._protocol.responses import Description, parse_version
 from rt_frames._schema.data_type import map_types, storage
 from rt_frames._service.interrupts import noting_interrupts
@@ -55,7 +55,7 @@ def replace_columns(
     It fails if somebody else writes meanwhile: the upload is created before the table
     is described and read, so that the service can check for later changes.
     """
-    service.dialect.path(BEGIN_PARTS, name)
+    service.dialect.path(QUERY, name)
     if schema is None or not service.has_parts:
         raise ValueError(
             f"rewrite: the service of table {name!r} does not report that it supports "
