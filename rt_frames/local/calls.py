@@ -131,7 +131,8 @@ def find(folder: Path, table: Any, call: Call) -> dict[str, int] | None:
         # a call is no older than its retries
         if not call.since and written < time.time() - engine.YOUNG.total_seconds():
             return None
-        kept = engine.read_properties(table, version)
+        transaction = engine.read_transaction(table, version)
+        kept = getattr(transaction, "transaction_properties", None) or {}
         if kept.get(_ID) != call.id:
             continue
         if call.target not in ("", kept[_TARGET]):

@@ -242,14 +242,7 @@ def _write_nulls(table: Any, name: str, rows: int) -> list[Any]:
 def restore(folder: Path, _staged: Path, version: int) -> dict[str, int]:
     """Commit an old version as the newest; return its new number."""
     table = lance.dataset(str(folder))
-    try:
-        lance.dataset(str(folder), version=version)
-    except BaseException as error:
-        # Lance's panics are BaseExceptions (pylance 14)
-        raise HTTPError(
-            404,
-            f"version {version} does not exist or was removed; nothing was changed",
-        ) from error
+    engine.open_table(folder, version, state="; nothing was changed")
     with engine.as_http_errors():
         return {
             "version": commits.commit(folder, table, LanceOperation.Restore(version))

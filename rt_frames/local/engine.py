@@ -145,8 +145,6 @@ def feeding(
         yield pa.RecordBatchReader.from_batches(schema, watched_batches()), counts
     except BaseException as error:  # noqa: BLE001  # panics
         raise (causes[0] if causes else error) from None
-    finally:
-        pa.default_memory_pool().release_unused()
 
 
 def _is_small(batch: pa.RecordBatch) -> bool:
@@ -161,8 +159,11 @@ def advise_on_codes(schema: pa.Schema) -> str:
     return f"if dictionaries outgrow the codes of columns {list_names(narrow)}, send codes of int32"
 
 
-def open_table(folder: Path, version: int | None = None) -> Any:
-    """Open a table for reading, at a version or, by default, the newest."""
+def open_table(folder: Path, version: int | None = None, state: str = "") -> Any:
+    """Open a table for reading, at a version or, by default, the newest.
+
+    ``state`` ends the message if the version does not exist.
+    """
     try:
         return lance.dataset(str(folder), version=version)
     except BaseException as error:
@@ -171,7 +172,7 @@ def open_table(folder: Path, version: int | None = None) -> Any:
             raise
         raise HTTPError(
             404,
-            f"version {version} does not exist or was removed",
+            f"version {version} does not exist or was removed{state}",
         ) from error
 
 
@@ -306,12 +307,12 @@ def written_at(folder: Path, version: int) -> float:
     return _manifest(folder, version).stat().st_mtime
 
 
-def read_properties(table: Any, version: int) -> dict[str, str]:
-    """Return what was kept with a version's commit."""
-    # Lance cannot parse the transactions of some other operations (pylance 14)
+def read_transaction(table: Any, version: int) -> Any:
+    """Return the transaction that made a version. None if Lance does not tell."""
+    # Lance cannot parse those of some operations (pylance 14)
     with contextlib.suppress(Exception):
-        return dict(table.read_transaction(version).transaction_properties)
-    return {}
+        return table.read_transaction(version)
+    return None
 
 
 def has_transaction(folder: Path, uuid: str) -> bool:
@@ -367,11 +368,8 @@ def _count_overwritten(table: Any, versions: list[int]) -> int:
 
 
 def _is_overwrite(table: Any, version: int) -> bool:
-    # Lance cannot parse the transactions of some other operations (pylance 14)
-    with contextlib.suppress(Exception):
-        operation = table.read_transaction(version).operation
-        return isinstance(operation, lance.LanceOperation.Overwrite)
-    return False
+    operation = getattr(read_transaction(table, version), "operation", None)
+    return isinstance(operation, lance.LanceOperation.Overwrite)
 
 
 def has_link(folder: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import re
 from typing import Any
@@ -76,10 +75,7 @@ def _describe(version: Any, operation: str) -> dict[str, Any]:
 
 def _name_operation(version: Any) -> str:
     """Return the word for what made a version, or "" if Lance does not tell."""
-    transaction = None
-    # Lance cannot parse the transactions of some operations (pylance 14)
-    with contextlib.suppress(Exception):
-        transaction = version.read_transaction(version.version)
+    transaction = engine.read_transaction(version, version.version)
     if transaction is None:
         return ""
     operation = transaction.operation
