@@ -583,14 +583,11 @@ def _is_field_name(name: Any) -> bool:
     return isinstance(name, str) and name != "" and not has_control_characters(name)
 
 
-def _to_rows(value: Any) -> Any:
-    """Return a matrix as an array, since the rows of a matrix are matrices again."""
-    return np.asarray(value) if isinstance(value, np.matrix) else value
-
-
 def _unmasked(value: Any) -> Any:
     """Return a value as it is, but an array without its masked items."""
-    value = _to_rows(value)
+    # the rows of a matrix are matrices again
+    if isinstance(value, np.matrix):
+        return np.asarray(value)
     if isinstance(value, np.ma.MaskedArray) and value.ndim == 1:
         return value.compressed()
     return value
@@ -669,16 +666,14 @@ def _to_items(value: Any, item: pa.DataType) -> Any:
 
 
 def _to_flat_value(value: Any, arrow: pa.DataType) -> Any:
-    if isinstance(value, np.floating) and np.isnan(value):
+    if isinstance(value, np.generic) and _is_missing(value):
         return None
-    if isinstance(value, pd.Timedelta) and types.is_temporal(arrow):
-        value = value.to_timedelta64()
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        if np.isnat(value):
-            return None
-        if types.is_temporal(arrow):
+    if types.is_temporal(arrow):
+        if isinstance(value, pd.Timedelta):
+            value = value.to_timedelta64()
+        if isinstance(value, np.datetime64 | np.timedelta64):
             return int(_count(np.array([value]), arrow)[0])
-    if types.is_float64(arrow) and isinstance(value, int | np.integer):
+    elif types.is_float64(arrow) and isinstance(value, int | np.integer):
         return float(value)
     return value
 
@@ -702,26 +697,17 @@ def _to_array_items(array: _Objects, item: pa.DataType) -> Any:
     """Return an array's items, with None for masked ones."""
     kind = array.dtype.kind
     if kind == "O":
-        return _to_object_items(array, item)
+        return [_to_arrow_value(value, item) for value in array.tolist()]
     while types.is_list(item):
         item = item.value_type
     if kind in "mM":
-        moments = np.ma.getdata(array).copy()
+        # a plain array: NumPy cannot list a masked matrix (NumPy 2.4)
+        moments = np.array(np.ma.getdata(array))
         moments[np.ma.getmaskarray(array)] = "NaT"
         array = np.ma.array(_count(moments, item), mask=np.isnat(moments))
     elif kind in "iu" and types.is_float64(item):
         array = array.astype(float)
     return array.tolist()
-
-
-def _to_object_items(array: _Objects, item: pa.DataType) -> list[Any]:
-    mask = np.zeros(len(array), bool)
-    if array.ndim == 1:
-        mask = np.ma.getmaskarray(array)
-    items = []
-    for value, is_masked in zip(_to_rows(array), mask, strict=True):
-        items.append(None if is_masked else _to_arrow_value(value, item))
-    return items
 
 
 def _count(moments: np.ndarray[Any, Any], arrow: pa.DataType) -> np.ndarray[Any, Any]:

@@ -204,6 +204,10 @@ def test_what_is_refused_is_refused_at_every_depth_with_its_place_and_row(kind, 
     assert "cannot be converted to" in said or f"'x{path}" in said
 
 
+def as_matrix(row: list, dtype: str) -> np.ndarray:
+    return np.array([row], dtype).view(np.matrix)
+
+
 ARRAYS = {
     "durations of two units": (
         [np.array([1], "m8[s]"), np.array([1, "NaT"], "m8[ms]")],
@@ -264,6 +268,18 @@ ARRAYS = {
     "matrices": (
         [np.array([[1, 2]]).view(np.matrix), np.array([[None]]).view(np.matrix)],
         [[[1, 2]], [[None]]],
+    ),
+    "matrices of moments": (
+        [as_matrix(["1970-01-02", "NaT"], "M8[s]")],
+        [[[86_400, None]]],
+    ),
+    "matrices of durations": (
+        [as_matrix([1, "NaT"], "m8[ms]"), [[LONG]]],
+        [[[1000, None]], [[5 * 10**6]]],
+    ),
+    "matrices of days": (
+        [as_matrix(["1970-01-02", "NaT"], "M8[D]"), [[DAY]]],
+        [[[1, None]], [[18262]]],
     ),
     "text": ([np.array(["a", "b"]), np.array(["ccc"])], [["a", "b"], ["ccc"]]),
     "sets": ([{1}, frozenset([2]), set()], [[1], [2], []]),
