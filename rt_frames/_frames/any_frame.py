@@ -541,14 +541,11 @@ _FORMS = (
         holds_frames=True,
     ),
     _Form(lambda data: isinstance(data, Iterator), _open_iterator, holds_frames=True),
+    # all else may at least export a schema
+    _Form(lambda _: True, schema=_exported_schema),
 )
-# all else may at least export a schema
-_OTHER = _Form(lambda _: True, schema=_exported_schema)
 
 
 def _recognise(data: Any) -> _Form:
     """Return the form of data."""
-    for form in _FORMS:
-        if form.fits(data):
-            return form
-    return _OTHER
+    return next(form for form in _FORMS if form.fits(data))

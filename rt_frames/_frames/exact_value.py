@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 from pyarrow import types
 
+from rt_frames._schema.casts import family
 from rt_frames._schema.data_type import show_type
 from rt_frames._text import show_value
 
@@ -253,13 +254,12 @@ def _is_moment(arrow: pa.DataType) -> bool:
 
 
 def _is_text(arrow: pa.DataType) -> bool:
-    return bool(types.is_string(arrow) or types.is_large_string(arrow))
+    return family(arrow) == "text"
 
 
 def _is_bytes(arrow: pa.DataType) -> bool:
-    if types.is_binary(arrow) or types.is_large_binary(arrow):
-        return True
-    return bool(types.is_fixed_size_binary(arrow) or _is_uuid(arrow))
+    is_fixed = types.is_fixed_size_binary(arrow) or _is_uuid(arrow)
+    return is_fixed or family(arrow) == "binary"
 
 
 _CONVERTERS: tuple[tuple[Any, Any], ...] = (

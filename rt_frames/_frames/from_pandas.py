@@ -181,17 +181,14 @@ def _targets(
     """
     targets: list[_Target] = []
     for number, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
-        target: _Target
-        try:
+        target: _Target = ObjectType(pa.null())
+        with refusals.recording(name):
             if isinstance(dtype, np.dtype) and dtype.kind == "O":
                 target = _infer(name, series(number).to_numpy(), casts.get(name))
             elif isinstance(dtype, np.dtype):
                 target = ObjectType(numpy_to_arrow(dtype, name))
             else:
                 target = ObjectType(pandas_to_arrow(dtype, name))
-        except UnsupportedTypeError as error:
-            refusals.setdefault(name, error)
-            target = ObjectType(pa.null())
         targets.append(target)
     return targets
 

@@ -56,7 +56,7 @@ def table_type_error(
 def check_alike(have: pa.DataType, target: pa.DataType, path: str, origin: str) -> None:
     """Raise if values are of another type than those of the first batch."""
     have = to_portable(have, path)
-    if _is_text(have) and _is_text(target):
+    if family(value_type(have)) == family(value_type(target)) == "text":
         return
     if value_type(have) != value_type(target):
         raise batch_type_error(have, target, path, origin)
@@ -102,11 +102,6 @@ def _family(arrow: pa.DataType) -> str:
 
 def _stored(arrow: pa.DataType) -> pa.DataType:
     return value_type(map_types(arrow, storage))
-
-
-def _is_text(arrow: pa.DataType) -> bool:
-    arrow = value_type(arrow)
-    return bool(types.is_string(arrow) or types.is_large_string(arrow))
 
 
 def _common_type(have: pa.DataType, target: pa.DataType) -> pa.DataType | None:

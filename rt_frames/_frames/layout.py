@@ -71,10 +71,8 @@ def portable_layout(
         name = field.name
         sent = None
         if name not in refusals:
-            try:
+            with refusals.recording(name):
                 sent = _sent_field(field, casts)
-            except UnsupportedTypeError as error:
-                refusals[name] = error
         if sent is None:
             fields.append(pa.field(name, pa.null()))
             continue

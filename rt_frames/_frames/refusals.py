@@ -29,8 +29,6 @@ class Refusals(dict[str, UnsupportedTypeError]):
 
     def check(self, order: Sequence[str], action: str = "sent") -> None:
         """Raise one error for all of them, in the order of the frame's columns."""
-        if not self:
-            return
         columns = tuple(name for name in order if name in self)
         if not columns:
             return
