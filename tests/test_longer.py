@@ -57,16 +57,9 @@ def test_mutated_alterations_are_done_or_refused(count):
     assert set(mutations.alterations(count, seed=1)) <= {200, 400}
 
 
-@times(80)
-def test_a_table_is_whole_and_what_was_acknowledged_stays_whoever_is_killed(count):
-    found = kills.run(count, seed=1)
-    for what in ("client", "service", "replaced", "altered", "reads", "halves-int32"):
-        assert found[what] > 0, what
-
-
 @times(2, 200)
 def test_a_day_is_there_once_whenever_the_service_that_replaces_it_is_killed(count):
-    found = kills.run_days(count, seed=1)
+    found = kills.run(count, seed=1)
     assert found["open, done"] + found["open, not done"] == count
     assert found["replaced"] > 0
 

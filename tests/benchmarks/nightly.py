@@ -1,6 +1,6 @@
-"""The nightly job: upserts, the check of their keys, and scans.
+"""The nightly job: upserts and scans.
 
-Run ``python -m tests.benchmarks.nightly``; words of ``upsert``, ``keys``, ``scan`` and
+Run ``python -m tests.benchmarks.nightly``; words of ``upsert``, ``scan`` and
 ``memory`` choose parts. Ways alternate. Memory is measured in a process of its own,
 with the embedded service in another one, on a table of 2 GB in the folder for
 temporary files.
@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,6 @@ import pyarrow as pa
 import requests
 
 import rt_frames as rt
-from rt_frames._frames.upsert_keys import KeyCheck
 from rt_frames.local import LocalService
 from tests.benchmarks._frames import WORDS, alternating, stream_of
 from tests.benchmarks._sinks import sink
@@ -139,43 +137,6 @@ def upsert_keys(kind: str, measured: str, clock: Callable[[], float]) -> None:
         )
 
 
-def keys() -> None:
-    """Check a million keys of each kind, in batches as they are converted."""
-    order = np.random.default_rng(1).permutation(MILLION)
-    text = pa.array([f"order-{number:012d}" for number in order], pa.large_string())
-    ids = [uuid.UUID(int=int(number) << 64 | 5).bytes for number in order]
-    shop = pa.DictionaryArray.from_arrays(
-        pa.array(order % 1000, pa.int32()), pa.array([f"shop {i}" for i in range(1000)])
-    )
-    category = pa.DictionaryArray.from_arrays(
-        pa.array(order.astype(np.int32)), text.cast(pa.string())
-    )
-    kinds = {
-        "int64": [pa.array(order)],
-        "large_string": [text],
-        "UUID": [
-            pa.ExtensionArray.from_storage(pa.uuid(), pa.array(ids, pa.binary(16)))
-        ],
-        "category, all different": [category],
-        "two keys, int64": [pa.array(order % 1000), pa.array(order // 1000)],
-        "two keys, category and int64": [shop, pa.array(order // 1000)],
-        "timestamp": [pa.array(order).cast(pa.timestamp("us"))],
-    }
-
-    def check(columns: list[pa.Array]) -> None:
-        names = [f"k{i}" for i in range(len(columns))]
-        checked = KeyCheck(names)
-        for start in range(0, MILLION, BATCH_ROWS):
-            checked.add([column.slice(start, BATCH_ROWS) for column in columns])
-        checked.check()
-
-    ways = {
-        name: lambda columns=columns: check(columns) for name, columns in kinds.items()
-    }
-    for name, seconds in alternating(ways).items():
-        print(f"keys, a million     {name:<32}{seconds:>8.3f} s", flush=True)
-
-
 def scan() -> None:
     """Filter a scan, and read the same columns as they are."""
     with contextlib.ExitStack() as opened:
@@ -259,7 +220,7 @@ def memory() -> None:
             )
 
 
-PARTS = {"upsert": upsert, "keys": keys, "scan": scan, "memory": memory}
+PARTS = {"upsert": upsert, "scan": scan, "memory": memory}
 
 
 def main(wanted: list[str]) -> None:

@@ -269,7 +269,7 @@ REASONS = {  # a body, and the message that is found in it
 
 
 @pytest.mark.parametrize(("body", "message"), REASONS.values(), ids=REASONS)
-def test_F20_the_reason_is_found_in_any_body_at_once_short_printable_and_without_the_key(
+def test_F20_the_reason_is_found_in_any_body_short_printable_and_without_the_key(
     server, caplog, body, message
 ):
     server.answering((400, body))
@@ -551,9 +551,7 @@ NO_ANSWERS = {
 
 
 @pytest.mark.parametrize("form", NO_ANSWERS)
-def test_F25_F26_F27_F36_no_whole_answer_leaves_the_outcome_open_and_nothing_is_sent_twice(
-    server, caplog, form
-):
+def test_F25_F26_F27_F36_no_whole_answer_leaves_the_outcome_open(server, caplog, form):
     raw(server, "POST", NO_ANSWERS[form])
     client = patient(server)
     created = fails(lambda: create(client), errors.OutcomeUnknown, caplog)

@@ -40,6 +40,9 @@ def slow():
     over.wait({seconds})
     yield BATCH
 
+def reader():
+    return pa.RecordBatchReader.from_batches(SCHEMA, slow())
+
 def create(data, compression="auto"):
     client.create_table("t", data, compression=compression)
 
@@ -58,8 +61,8 @@ calls = {{
     "small": lambda: create(BATCH),
     "large": lambda: create(pa.table({{"a": np.arange(2**23)}})),
     "text": lambda: create(text()),
-    "reader": lambda: create(pa.RecordBatchReader.from_batches(SCHEMA, slow())),
-    "compressed": lambda: create(pa.RecordBatchReader.from_batches(SCHEMA, slow()), "zstd"),
+    "reader": lambda: create(reader()),
+    "compressed": lambda: create(reader(), "zstd"),
     "generator": lambda: create(slow()),
     "upsert": lambda: upsert(pa.table({{"a": np.arange(2**21)}})),
     "reading upsert": lambda: upsert(slow_keys()),
@@ -308,7 +311,7 @@ def test_F45_an_interrupt_at_any_step_of_a_request_leaves_nothing_locked(step):
 
 
 @pytest.mark.parametrize("stalling", ["tls"], indirect=True)
-def test_F45_a_second_interrupt_that_nobody_catches_ends_the_process_at_once_without_an_abort(
+def test_F45_a_second_interrupt_ends_the_process_at_once_without_an_abort(
     stalling,
 ):
     server, verify = stalling
@@ -334,7 +337,8 @@ def test_F45_the_interpreter_ends_in_the_middle_of_an_upload_on_a_daemon_thread(
 ):
     server, verify = stalling
     server.script.step = "batch"
-    wait = "threading.Thread(target=calls['compressed'], daemon=True).start(); sys.stdin.readline()"
+    upload = "threading.Thread(target=calls['compressed'], daemon=True).start()\n"
+    wait = f"{upload}sys.stdin.readline()"
     with Calling(server, verify, wait, seconds=0.5) as program:
         assert server.script.stalled.wait(60)
         program.call("end")

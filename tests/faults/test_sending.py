@@ -295,7 +295,7 @@ PIECES = "in pieces while"
     ],
     indirect=["wire"],
 )
-def test_F37_interim_answers_do_not_end_an_upload_and_the_answer_is_what_comes_after_them(
+def test_F37_interim_answers_do_not_end_an_upload_and_the_last_is_its_answer(
     wire, over, caplog, when, final
 ):
     server, connect = wire
@@ -368,7 +368,7 @@ RAISED = [
 
 
 @pytest.mark.parametrize("raised", RAISED, ids=repr)
-def test_F30_F43_what_the_source_raises_comes_out_as_it_is_shows_no_key_and_stores_nothing(
+def test_F30_F43_what_a_source_raises_comes_out_without_the_key_and_stores_nothing(
     client, caplog, raised
 ):
     args = raised.args
@@ -420,7 +420,7 @@ def dictionaries(number: int) -> pa.RecordBatch:
     ("make", "pause"),
     [(numbers, 0), (columns, 0), (columns, 0.11), (dictionaries, 0)],
 )
-def test_F39_a_service_that_takes_the_end_of_a_connection_for_the_end_of_a_body_gets_no_table(
+def test_F39_a_service_that_takes_a_broken_body_for_a_whole_one_gets_no_table(
     server, make, pause
 ):
     """Wherever it was broken off: no whole message is at the end of what came."""

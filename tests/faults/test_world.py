@@ -32,16 +32,20 @@ import multiprocessing, os, rt_frames as rt
 
 def count_right(client, results):
     mine = [{{"path": f"c{{os.getpid()}}", "rename": "b"}}]
-    results.put(sum(client.alter_columns("t", mine).version == os.getpid() for _ in range(50)))
+    found = [client.alter_columns("t", mine).version for _ in range(50)]
+    results.put(found.count(os.getpid()))
 
 client = rt.connect({url!r}, api_key={key!r}, timeout=10)
 client.list_tables()
 context = multiprocessing.get_context("fork")
 results = context.Queue()
-children = [context.Process(target=count_right, args=(client, results)) for i in range(4)]
-[child.start() for child in children]
+children = []
+for _ in range(4):
+    children.append(context.Process(target=count_right, args=(client, results)))
+    children[-1].start()
 print(sorted(results.get(timeout=60) for _ in children))
-[child.join(10) for child in children]
+for child in children:
+    child.join(10)
 """
 
 

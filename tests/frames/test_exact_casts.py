@@ -422,7 +422,7 @@ def test_a_refused_cast_names_a_type_as_it_is_sent_and_as_no_view(
 
 
 @pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame, pa.table])
-def test_of_many_columns_that_are_cast_alike_those_that_cannot_be_are_refused_each_with_its_row(
+def test_of_columns_that_are_cast_alike_each_that_cannot_be_is_refused_by_its_row(
     make,
 ):
     fitting = {f"c{number}": [0, number, 100 + number] for number in range(28)}

@@ -295,7 +295,7 @@ def test_a_column_that_may_not_be_null_is_refused_where_it_is():
         send([table.slice(0, 1), pa.table({"r": [2, None]})])
 
 
-def test_all_columns_that_have_nulls_and_may_not_are_named_whichever_chunk_they_are_in():
+def test_all_columns_that_have_nulls_and_may_not_are_named_in_any_chunk():
     may = pa.field("may", pa.int64())
     full = [REQUIRED.with_name(name) for name in ("x", "y", "z")]
     schema = pa.schema([*full, may])

@@ -74,7 +74,8 @@ def leaf(value: object) -> object:
     return leaf(value["a"]) if isinstance(value, dict) else value
 
 
-KEPT = {  # values, the type that they are sent in, and what is stored if that is not the same
+# values, the type that they are sent in, and what is stored if that is not the same
+KEPT = {
     "bytes": ([b"a", None], pa.binary()),
     "decimals": (
         [decimal.Decimal("1.25"), decimal.Decimal("100.00")],

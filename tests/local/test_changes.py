@@ -64,6 +64,13 @@ def test_rows_that_match_are_deleted_and_counted(there):
     assert there.read("t").equals(BASE)
 
 
+def test_a_condition_stays_out_of_the_log(there):
+    found = ask(there, "delete", predicate="n = 1 OR s = 'personal-data'")
+    assert found.json()["num_deleted_rows"] == 1
+    for path in (there.root / "t.lance").rglob("*"):
+        assert path.is_dir() or b"personal-data" not in path.read_bytes(), path
+
+
 @pytest.mark.parametrize(
     "condition",
     ["s = 'a;b'", "s = 'c\")--'", "s IN ('/*', ')')", "s = '(' OR (n = (1))"],

@@ -246,7 +246,8 @@ def start():
     with rt.connect(f"{root}/early", default=False) as client:
         client.create_table("t", table)
 def refused():
-    sent = pickle.loads(packed)  # a pool would wait for ever for a task that cannot be unpickled
+    # a pool would wait for ever for a task that cannot be unpickled
+    sent = pickle.loads(packed)
     for use in (sent.list_tables, lambda: rt.connect(f"{root}/new", default=False)):
         try:
             use()

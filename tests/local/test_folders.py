@@ -121,7 +121,8 @@ def used(numbers):
         with rt.connect(folder / f"closed {i}", default=False) as client:
             client.create_table("t", frame)
     gc.collect()
-    memory = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    memory = pages * os.sysconf("SC_PAGE_SIZE")
     return threads(), len(os.listdir("/proc/self/fd")), len(logging.statistics), memory
 before = used(range(5))
 after = used(range(5, 5 + closed))
@@ -159,7 +160,7 @@ def test_S11_folders_leave_nothing_behind_need_four_descriptors_and_end_at_once(
     assert len(list(tmp_path.glob("*/t.lance"))) == 5 + closed + opened
 
 
-def test_a_service_ends_with_the_last_client_of_its_folder_and_comes_back_for_a_closed_one(
+def test_a_service_ends_with_its_last_client_and_comes_back_for_a_closed_one(
     tmp_path,
 ):
     one, other = (rt.connect(tmp_path, default=False) for _ in range(2))

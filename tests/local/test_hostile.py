@@ -6,7 +6,6 @@ import contextlib
 import functools
 import gzip
 import io
-import json
 import shutil
 import socket
 import struct
@@ -164,10 +163,8 @@ def test_S04_hostile_streams_are_refused_in_bounded_memory(other, bounded):
     for what, make in HOSTILE.items():
         with bounded(600):
             answer = other.create("t", make())
-            assert (answer.status_code in (400, 413), message(answer) != "") == (
-                True,
-                True,
-            ), what
+            assert answer.status_code in (400, 413), what
+            assert message(answer), what
 
 
 UPSERT = (
@@ -221,18 +218,11 @@ def test_S15_nulls_without_a_type_are_counted_over_all_batches_and_columns(
 
 
 def test_S15_every_kind_of_request_has_a_cap(other, bounded):
-    column = json.dumps({"path": "n", "rename": "m"}).encode()
-    body = (
-        b'{"alterations": [' + b",".join([column] * (17 * 2**20 // len(column))) + b"]}"
-    )
-    answer = other.send(
-        "POST", "/v1/table/warm/alter_columns", body, content_type="application/json"
-    )
-    assert answer.status_code == 413
+    columns = [{"path": "n", "rename": "m"}] * 700_000
+    assert other.alter("warm", *columns).status_code == 413
+    head = other.head("/v1/tables", f"Content-Length: {2**40}")
     with other.connect() as connection:
-        head = other.head("/v1/tables", f"Content-Length: {2**40}").replace(
-            b"POST", b"GET", 1
-        )
+        head = head.replace(b"POST", b"GET", 1)
         connection.sendall(head + bytes(1000))
         assert b" 200 " in connection.recv(65536)
         connection.shutdown(socket.SHUT_WR)
@@ -245,16 +235,14 @@ def test_a_message_takes_the_memory_of_what_has_come_and_holds_up_no_other_uploa
 ):
     body = stream(pa.table({"n": pa.array([7] * 77_777, pa.int8())}))
     # lengths of the batch's body, padded
-    length, claimed, more = (struct.pack("<q", n) for n in (77_784, 2**31, 2**31 + 8))
+    length = struct.pack("<q", 77_784)
+    claimed = struct.pack("<q", 2**31)
+    more = struct.pack("<q", 2**31 + 8)
     assert body.count(length) == 1
     claiming = body[: body.index(bytes([7] * 100))].replace(length, claimed)
     assert other.create("t", claiming.replace(claimed, more)).status_code == 400
-    assert (
-        other.create(
-            "large", pa.table({"n": pa.nulls(2**20, pa.float64())})
-        ).status_code
-        == 200
-    )
+    large = pa.table({"n": pa.nulls(2**20, pa.float64())})
+    assert other.create("large", large).status_code == 200
     with bounded(150), contextlib.ExitStack() as claims:
         for i in range(20):
             claim = claims.enter_context(other.connect())
@@ -341,13 +329,10 @@ def test_a_cast_to_a_long_type_is_shortened_in_messages(caller):
 
 
 def test_an_empty_list_with_offsets_of_its_own_does_not_end_the_service(caller):
+    lists = pa.ListArray.from_arrays
     maps = pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int64()))
-    inner = pa.LargeListArray.from_arrays(pa.array([0, 2, 2], pa.int64()), maps).slice(
-        2, 0
-    )
-    table = pa.table(
-        {"c": pa.LargeListArray.from_arrays(pa.array([0, 0], pa.int64()), inner)}
-    )
+    inner = lists([0, 2, 2], maps).slice(2, 0)
+    table = pa.table({"c": lists([0, 0], inner)})
     assert caller.create("t", table).status_code in (200, 400)
     assert caller.create("fine", pa.table({"n": [1]})).status_code == 200
 

@@ -87,7 +87,7 @@ HEADERS = [  # lines that go with a body and with chunks
 
 
 @pytest.mark.parametrize("lines", HEADERS, ids=ascii)
-def test_a_head_that_can_be_read_in_two_ways_is_refused_and_nothing_behind_it_is_a_request(
+def test_a_head_that_can_be_read_in_two_ways_is_refused_with_all_behind_it(
     caller, lines
 ):
     for body in (BODY, CHUNKED):
@@ -166,7 +166,7 @@ def test_S01_chunks_that_are_none_are_refused(caller, chunks):
     assert caller.tables() == []
 
 
-def test_S01_a_body_that_is_not_as_long_as_its_length_says_and_chunks_of_http_1_0_are_refused(
+def test_S01_a_body_of_another_length_and_chunks_of_http_1_0_are_refused(
     caller,
 ):
     for sent in (0, 1, 8, 300, len(BODY)):

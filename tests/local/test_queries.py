@@ -33,8 +33,8 @@ def there(caller):
 
 def test_rows_are_filtered_counted_selected_and_limited(there):
     assert rows(ask(there)).equals(NUMBERS)
-    found = rows(ask(there, filter="a > 1", columns=["c", "a"], k=1)).to_pylist()
-    assert found == [{"c": None, "a": 2}]
+    found = rows(ask(there, filter="a > 1", columns=["c", "a"], k=1))
+    assert found.to_pylist() == [{"c": None, "a": 2}]
     assert rows(ask(there, filter="a > 5")).equals(NUMBERS[:0])
     assert rows(ask(there, k=0)).equals(NUMBERS[:0])
     assert rows(ask(there, offset=2**62, k=2**63 - 1)).num_rows == 0
@@ -148,7 +148,7 @@ SLIPS = {
     "at > '2024'": "timestamp '2024-01-05 00:00:00', or pass an expression",
     "n = 'a'": "write a value of that type, or pass an expression",
     "x y > 1": "write a column name of several words as `x y`",
-    "n > 1 LIMIT 1": "leave the rest out, or write a column name of several words as `x y`",
+    "n > 1 LIMIT 1": "rest out, or write a column name of several words as `x y`",
     "WHERE n > 1": "starts with WHERE; leave that word out",
     '"x y" > 1': "odd column names in `…`",
 }

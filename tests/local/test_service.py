@@ -226,7 +226,7 @@ def test_thousands_of_columns_are_renamed_in_one_request_and_bounded_time(caller
     assert found == [f"{name}_new" for name in names]
 
 
-def test_a_replaced_table_has_the_new_columns_and_who_has_the_old_one_open_goes_on_reading(
+def test_who_has_a_replaced_table_open_goes_on_reading_its_old_rows(
     caller,
 ):
     assert put(caller, "t", TABLE, "overwrite").json() == {"version": 1}

@@ -155,7 +155,7 @@ THINGS = {  # what is done, and the status of its answer
 
 
 @pytest.mark.parametrize("count", [4, pytest.param(200, marks=pytest.mark.long)])
-def test_whatever_is_done_however_often_the_newest_version_and_the_one_before_are_all_that_stays(
+def test_whatever_is_done_however_often_the_last_two_versions_are_all_that_stays(
     tmp_path, count
 ):
     with serving(tmp_path, NO_TIME) as caller:
@@ -185,7 +185,7 @@ WRITES = ["append", "replace", "replace in parts", "alter", "merge", "delete"]
 @example(["replace"] * 12, 0)
 @example(["replace in parts"] * 8 + ["append"] * 3 + ["replace", "alter"], 1)
 @example(["append"] * 12, 5)
-def test_before_a_write_go_versions_replaced_a_day_ago_and_those_behind_the_ninth_overwrite(
+def test_before_a_write_go_versions_of_a_day_ago_and_behind_the_ninth_overwrite(
     caller, history, old
 ):
     shutil.rmtree(caller.root / "t.lance", ignore_errors=True)
@@ -277,7 +277,7 @@ def test_of_thousands_of_versions_those_whose_day_is_over_go_together(caller):
 
 
 @pytest.mark.parametrize(("keep", "hours"), [(24, 23), (24, 25), (0, 0.5), (0, 2)])
-def test_files_that_a_killed_process_left_in_a_table_go_with_a_version_unless_they_are_young(
+def test_files_that_a_killed_process_left_go_with_a_version_unless_they_are_young(
     tmp_path, keep, hours
 ):
     places = ["_deletions/0-1-2.arrow", "_transactions/1-0.txn", "data/0.lance"]

@@ -75,30 +75,29 @@ def partitioned(pause: float = 0.0) -> Any:
     )
 
 
+def slowly(part: pl.DataFrame) -> pl.DataFrame:
+    time.sleep(SLOW)
+    return part
+
+
 def sources(folder: Path) -> dict[str, Callable[[], Any]]:
     """Return a function for each kind of frame. Slow ones take seconds per batch."""
     path = folder / "numbers.parquet"
     pq.write_table(numbers(), path, row_group_size=ROWS // 8)
     return {
         "table": numbers,
-        "pandas": lambda: pd.DataFrame(
-            {"n": np.arange(ROWS), "half": np.arange(ROWS) / 2}
-        ),
-        "pandas objects": lambda: pd.DataFrame(
-            {"text": pd.Series(texts(), dtype=object)}
-        ),
+        "pandas": lambda: numbers().to_pandas(),
+        "pandas objects": lambda: pd.DataFrame({"text": texts()}, dtype=object),
         "polars": lambda: pl.DataFrame({"text": texts()}),
         "lazy": lambda: pl.scan_parquet(path).filter(pl.col("n") >= 0),
-        "lazy, slow": lambda: pl.scan_parquet(path).map_batches(
-            functools.partial(identity, pause=SLOW)
-        ),
+        "lazy, slow": lambda: pl.scan_parquet(path).map_batches(slowly),
         "reader": reader,
         "reader, slow": functools.partial(reader, SLOW),
         "duckdb": lambda: duckdb.connect().sql(f"SELECT * FROM '{path}'"),
         "dataset": lambda: ds.dataset(path),
         "generator": lambda: batches(numbers()),
         "generator, slow": lambda: batches(numbers(), SLOW),
-        "frames": lambda: (pl.DataFrame({"n": np.arange(ROWS // 4)}) for _ in range(4)),
+        "frames": lambda: map(pl.from_arrow, batches(numbers())),
         "dask": partitioned,
         "dask, slow": functools.partial(partitioned, SLOW),
     }
@@ -228,15 +227,8 @@ def run(count: int, seed: int) -> Counter[str]:
         logged(),
         Process(Path(folder)) as service,
     ):
-        command = [
-            sys.executable,
-            "-m",
-            "tests.longer.interrupts",
-            service.caller.url,
-            folder,
-            str(count),
-            str(seed),
-        ]
+        words = [service.caller.url, folder, str(count), str(seed)]
+        command = [sys.executable, "-m", "tests.longer.interrupts", *words]
         worker = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (worker.returncode, worker.stderr) == (0, ""), worker.stderr
     return Counter(json.loads(worker.stdout))

@@ -62,16 +62,10 @@ class Table:
         if kind != "upsert":
             keys = range(number * ROWS, (number + 1) * ROWS)
             rows = rows.set_column(0, "key", pa.array(keys))
-        if kind == "append":
+        if kind in ("append", "upsert"):
+            options = {"if_exists": kind, "on": "key" if kind == "upsert" else None}
             return (
-                lambda: self._client.create_table("t", rows, if_exists="append"),
-                lambda: self._count(f"call = {number}") == ROWS,
-            )
-        if kind == "upsert":
-            return (
-                lambda: self._client.create_table(
-                    "t", rows, if_exists="upsert", on="key"
-                ),
+                lambda: self._client.create_table("t", rows, **options),
                 lambda: self._count(f"call = {number}") == ROWS,
             )
         if kind == "alter":

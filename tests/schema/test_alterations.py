@@ -296,7 +296,7 @@ def test_columns_to_drop_are_checked(drop_columns, options, error, message):
         plan(before, columns(a=TEXT), drop_columns=drop_columns, **options)
 
 
-def test_a_plan_that_one_request_does_not_take_is_split_casts_first_and_both_know_what_was_before():
+def test_a_plan_that_one_request_does_not_take_is_split_casts_first():
     before = columns(a=I32, b=I32, c=I32)
     after = columns(b=I32, a=I32, c=I64)
     whole = plan(before, after, rename={"a": "b", "b": "a"}, nullable={"c": False})

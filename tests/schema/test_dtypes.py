@@ -352,12 +352,10 @@ def nest(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType
     fields = st.builds(pa.field, field_names, inner, st.booleans())
     items = st.builds(pa.field, st.just("item"), inner)
     several = st.lists(fields, min_size=1, unique_by=lambda field: field.name)
-    return st.one_of(
-        st.builds(pa.list_, fields),
-        st.builds(pa.large_list, fields),
-        st.builds(pa.list_, items, st.just(3)),
-        st.builds(pa.struct, several),
-    )
+    lists = st.builds(pa.list_, fields) | st.builds(pa.large_list, fields)
+    fixed_lists = st.builds(pa.list_, items, st.just(3))
+    structs = st.builds(pa.struct, several)
+    return lists | fixed_lists | structs
 
 
 @given(flat | nest(st.recursive(inside, nest, max_leaves=5)))

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import polars as pl
 import pyarrow as pa
@@ -182,19 +182,15 @@ class Hosted:
             return "list"
         if path.endswith("version/list"):
             return "list_versions"
-        return (
-            "part"
-            if "upload_id" in query and path.endswith("insert")
-            else path.rpartition("/")[2]
-            + ("_parts" if path.endswith("multipart_write/create") else "")
-        )
+        if path.endswith("multipart_write/create"):
+            return "create_parts"
+        if "upload_id" in query and path.endswith("insert"):
+            return "part"
+        return path.rpartition("/")[2]
 
     def answer(self, request: Request, step: str) -> tuple[int, Any]:
         """Carry out a request."""
-        query = {
-            name: values[-1]
-            for name, values in parse_qs(urlsplit(request.path).query).items()
-        }
+        query = dict(parse_qsl(urlsplit(request.path).query))
         if step == "list":
             return 200, {"tables": sorted(self.tables)}
         found = re.match("/v1/table/([^/]+)/", request.path)
@@ -203,34 +199,39 @@ class Hosted:
         name = found[1]
         if len(request.body) > MOST:
             return 413, {"error": "Payload Too Large"}
-        rows = (
-            pa.ipc.open_stream(request.body).read_all()
-            if step in ("create", "insert", "part", "merge_insert")
-            else None
-        )
+        rows = None
+        if step in ("create", "insert", "part", "merge_insert"):
+            rows = pa.ipc.open_stream(request.body).read_all()
         if step == "create":
-            if name in self.tables and query.get("mode") != "overwrite":
-                return 409, {"error": "there is such a table"}
-            versions = self.tables[name].versions if name in self.tables else []
-            self.tables[name] = Table([*versions, [rows]])
-            return 200, {"version": len(self.tables[name].versions)}
+            return self.create(name, query, rows)
         if name not in self.tables:
             return 404, {"error": "there is no such table"}
         table = self.tables[name]
         if step in READS:
-            if "x-lancedb-min-timestamp" in request.headers or self.cached.get(
-                name, 1
-            ) > len(table.versions):
-                self.cached[name] = len(table.versions)
             pinned = json.loads(request.body or b"{}").get("version")
             if pinned and pinned > len(table.versions):
                 return 404, {"error": f"there is no version {pinned}"}
-            seen = pinned or max(
-                self.cached.get(name, 1),
-                int(request.headers.get("x-lancedb-min-version", 1)),
-            )
+            seen = pinned or self.visible(request, name)
             table = Table(table.versions[:seen])
         return getattr(self, step)(table, name, query, rows, request.body)
+
+    def visible(self, request: Request, name: str) -> int:
+        """Return the version that a read of the newest one sees."""
+        newest = len(self.tables[name].versions)
+        is_fresh = "x-lancedb-min-timestamp" in request.headers
+        if is_fresh or self.cached.get(name, 1) > newest:
+            self.cached[name] = newest
+        least = int(request.headers.get("x-lancedb-min-version", 1))
+        return max(self.cached.get(name, 1), least)
+
+    def create(self, name: str, query: Any, rows: pa.Table) -> tuple[int, Any]:
+        versions = []
+        if name in self.tables:
+            if query.get("mode") != "overwrite":
+                return 409, {"error": "there is such a table"}
+            versions = self.tables[name].versions
+        self.tables[name] = Table([*versions, [rows]])
+        return 200, {"version": len(self.tables[name].versions)}
 
     def describe(self, table: Table, *_: Any) -> tuple[int, Any]:
         fields = rt.data_type(pa.struct(list(table.rows.schema)))["fields"]
@@ -277,11 +278,10 @@ class Hosted:
         table.versions.append(
             [pa.concat_tables([kept, rows.select(kept.schema.names)])]
         )
-        counts = len(matched), rows.num_rows - len(matched)
-        names = "num_updated_rows", "num_inserted_rows"
         return 200, {
             "version": len(table.versions),
-            **dict(zip(names, counts, strict=True)),
+            "num_updated_rows": len(matched),
+            "num_inserted_rows": rows.num_rows - len(matched),
         }
 
     def add_columns(self, table: Table, *rest: Any) -> tuple[int, Any]:
@@ -363,11 +363,9 @@ class Hosted:
         return 200, {"version": len(table.versions)}
 
     def abort(self, _table: Table, _name: str, query: Any, *_: Any) -> tuple[int, Any]:
-        return (
-            (200, {})
-            if self.uploads.pop(query["upload_id"], None)
-            else (404, {"error": "there is no such upload"})
-        )
+        if self.uploads.pop(query["upload_id"], None) is None:
+            return 404, {"error": "there is no such upload"}
+        return 200, {}
 
 
 def wait(connection: Connection) -> None:
