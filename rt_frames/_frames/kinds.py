@@ -47,7 +47,8 @@ def table_type_error(
     text = f"column {path!r} is {show_type(have)}, but {show_type(target)} in the table"
     # text is parsed only if the caller asks for it
     is_parsed = types.is_boolean(target) or family(target) in _PARSED
-    if _is_text(have) and is_parsed and "." not in path:
+    is_text = family(value_type(have)) == "text"
+    if is_text and is_parsed and "." not in path:
         dtypes = {path: _spell(target)}
         return UnsupportedTypeError(f"{text}; pass {dtypes=} to convert it")
     return UnsupportedTypeError(f"{text}; give it that type first")
