@@ -283,7 +283,7 @@ def _skip(service: Service, purpose: Purpose) -> WriteResult:
     if service.splits_writes and purpose.rows != 0 and not service.count(name):
         text = (
             f"table {name!r} exists and is empty: an upload may be running or have "
-            "been killed; nothing was stored; append to it, or drop it"
+            "been killed; nothing was stored; try again later, or drop it if it stays empty"
         )
         failure = Failure(errors.TableExistsError, text, facts={"attempts": 1})
         raise make_error(failure, purpose)

@@ -413,7 +413,7 @@ def test_a_new_table_that_somebody_replaces_meanwhile_is_theirs(service, name):
 
 def test_an_empty_table_is_not_skipped_for_a_frame_with_rows(client, hosted):
     client.create_table("t", pa.table({"n": pa.array([], pa.int64())}))
-    words = "append to it, or drop it"
+    words = "try again later, or drop it if it stays empty"
     with pytest.raises(rt.errors.TableExistsError, match=words) as raised:
         client.create_table("t", frames(), if_exists="skip")
     assert "if_exists" not in str(raised.value)
