@@ -54,7 +54,8 @@ def test_help_and_completion_load_no_library_of_frames():
     env = os.environ | {"_RT_FRAMES_COMPLETE": "zsh_source"}
     with python("-c", HELP, env=env) as process:
         printed, error = process.communicate()
-    assert (process.returncode, error) == (0, "")
+    assert process.returncode == 0
+    assert error == ""
     assert re.search(r"rt-frames, version [\d.]+\n#compdef rt-frames\n", printed)
 
 
@@ -140,14 +141,16 @@ def test_serve_prints_an_address_that_can_be_called(
     done = run("tables", "--json", RT_FRAMES_URL=url, RT_FRAMES_API_KEY=KEY)
     process.send_signal(signal.SIGTERM)
     process.communicate()
-    assert (done.stdout, done.stderr) == ("[]\n", "")
+    assert done.stdout == "[]\n"
+    assert done.stderr == ""
 
 
 def test_a_port_in_use_is_a_sentence(start, service, tmp_path):
     port = service.url.rpartition(":")[2]
     process = start("serve", tmp_path, "--port", port)
     out, err = process.communicate()
-    assert (process.returncode, out) == (1, "")
+    assert process.returncode == 1
+    assert out == ""
     assert err == (
         f"Error: cannot listen on 127.0.0.1, port {port}: address already in use; "
         "pass another --port or --host\n"
@@ -188,7 +191,8 @@ def test_an_upload_ignores_an_interrupt_as_it_was_started_to(server):
     env = os.environ | {"RT_FRAMES_URL": server.url, "RT_FRAMES_API_KEY": KEY}
     with Program(*IGNORING, sys.executable, "-c", UPLOAD, env=env) as process:
         out, err = process.communicate()
-    assert (process.returncode, err) == (0, "")
+    assert process.returncode == 0
+    assert err == ""
     assert out.startswith("RemoteTable('t', ")
 
 
@@ -209,7 +213,9 @@ def test_ctrl_c_ends_a_command_at_once_with_130(start, server):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
     ended.set()
-    assert (process.returncode, out, err) == (130, "", "interrupted\n")
+    assert process.returncode == 130
+    assert out == ""
+    assert err == "interrupted\n"
 
 
 @pytest.mark.parametrize("late", [0, pytest.param(0.1, marks=pytest.mark.long)])

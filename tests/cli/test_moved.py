@@ -19,7 +19,8 @@ def moved(run, tmp_path, monkeypatch):
 
     def moved(*words: str) -> str:
         done = run(*words)
-        assert (done.returncode, done.stdout) == (2, "")
+        assert done.returncode == 2
+        assert done.stdout == ""
         assert done.stderr.count("\n") == 1
         sentence, line = done.stderr.rstrip().split(": import ")
         assert sentence.startswith("Error: ")
@@ -44,7 +45,9 @@ def test_export_and_create_are_lines_that_write_and_read_a_file(moved, suffix):
 @pytest.mark.parametrize("suffix", [".pq", ".jsonl", ".feather", ".ipc"])
 def test_other_suffixes_of_a_form_lead_to_its_line(moved, suffix):
     FRAME.remote.to_table("t")
-    exec(moved("export", "t", f"x{suffix}"))
+    line = moved("export", "t", f"x{suffix}")
+    assert f"'x{suffix}'" in line
+    exec(line)
     exec(moved("create", "copy", f"x{suffix}"))
     assert stored("copy").equals(FRAME)
 

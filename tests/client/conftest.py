@@ -24,6 +24,9 @@ class Place:
     def create(self, name: str, data: object, **options: object) -> rt.RemoteTable:
         return rt.to_table(data, name, client=self.client, **options)
 
+    def table(self, name: str, version: object = None) -> rt.RemoteTable:
+        return self.client.table(name, version=version)
+
     def upsert(self, name: str, data: object, on="id", **options) -> rt.RemoteTable:
         return self.create(name, data, if_exists="upsert", on=on, **options)
 

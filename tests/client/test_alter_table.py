@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import AlterationError
+from rt_frames.errors import AlterationError, BadRequest, UnsupportedTypeError
 from tests.client.test_displays import seen_in
 from tests.schema.test_data_types import MAPS, RECORDED
 
@@ -94,7 +94,7 @@ def test_a_rewrite_is_offered_for_no_cast_that_it_does_not_make(values, before, 
     create(values, before)
     with pytest.raises(AlterationError, match="a rewrite cannot cast 'c' either"):
         rt.alter_table({"c": after}, "t")
-    with pytest.raises(rt.errors.UnsupportedTypeError, match="'c'"):
+    with pytest.raises(UnsupportedTypeError, match="'c'"):
         rt.alter_table({"c": after}, "t", rewrite=True)
 
 
@@ -482,7 +482,7 @@ def test_a_column_becomes_uuids_or_json_by_a_rewrite(value, before, after, read)
 
 def test_text_that_is_no_json_does_not_become_json():
     table = rt.to_table(pa.table({"c": ["[1]", "x"]}), "t")
-    with pytest.raises(rt.errors.BadRequest, match=r"JSON 'x'.*nothing was changed"):
+    with pytest.raises(BadRequest, match=r"JSON 'x'.*nothing was changed"):
         rt.alter_table(pa.schema({"c": pa.json_()}), "t", rewrite=True)
     assert table.to_arrow()["c"].to_pylist() == ["[1]", "x"]
 
@@ -537,7 +537,7 @@ def test_every_recorded_type_is_known_again():
 
 def test_every_recorded_type_as_polars_reads_it_is_no_change_of_the_tables():
     table = rt.to_table(EVERY, "t")
-    with pytest.raises(rt.errors.UnsupportedTypeError) as refused:
+    with pytest.raises(UnsupportedTypeError) as refused:
         table.to_polars()
     readable = [
         name for name in EVERY.column_names if name not in refused.value.columns

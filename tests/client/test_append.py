@@ -18,7 +18,13 @@ from hypothesis import strategies as st
 from polars.testing.parametric import column, dataframes
 
 import rt_frames as rt
-from rt_frames.errors import UnsupportedTypeError
+from rt_frames.errors import (
+    BadRequest,
+    ResponseError,
+    TableExistsError,
+    TransportError,
+    UnsupportedTypeError,
+)
 from tests.local.test_service import COLUMNS
 from tests.support.compare import lance
 from tests.support.faults import connected
@@ -106,8 +112,12 @@ OTHER = {
 def test_rows_are_added_by_name_and_what_is_missing_is_null(table):
     other = append(table, pa.Table.from_pylist([OTHER], pa.schema(OTHER_TYPES)))
     last = append(table, pl.DataFrame({"n": [3], "s": [None]}))
-    assert (other.created, other.version, other.rows) == (False, 2, 1)
-    assert (last.created, last.version, last.rows) == (False, 3, 1)
+    assert other.created is False
+    assert other.version == 2
+    assert other.rows == 1
+    assert last.created is False
+    assert last.version == 3
+    assert last.rows == 1
     found = rows(table)
     assert found.schema == SCHEMA
     midnight = {"at": dt.datetime(2020, 1, 2)}
@@ -485,7 +495,7 @@ def test_nulls_for_a_column_that_takes_none_are_refused_with_the_cure(folder, na
 
 def test_text_that_is_no_json_is_not_to_be_sent_as_text(folder, name):
     table = folder.create_table(name, JSON)
-    with pytest.raises(rt.errors.BadRequest, match=r"row 1 .*in a column of text"):
+    with pytest.raises(BadRequest, match=r"row 1 .*in a column of text"):
         append(table, column_of(["1", "nope"]))
     assert rows(table).num_rows == 1
 
@@ -531,7 +541,7 @@ def test_an_append_without_an_answer_is_never_sent_again_and_tells_versions_and_
 ):
     hosted = Hosted(version=None)
     hosted.meet("insert", fault)
-    with pytest.raises(rt.errors.TransportError, match=words):
+    with pytest.raises(TransportError, match=words):
         appending(hosted)
     assert hosted.steps.count("insert") == 1
 
@@ -540,7 +550,7 @@ def test_an_append_without_an_answer_is_never_sent_again_and_tells_versions_and_
 def test_a_refused_append_is_not_repeated(status):
     hosted = Hosted(version=None)
     hosted.meet("insert", str(status), 1)
-    with pytest.raises(rt.errors.ResponseError) as caught:
+    with pytest.raises(ResponseError) as caught:
         appending(hosted)
     assert caught.value.status == status
     assert hosted.steps.count("insert") == 1
@@ -569,7 +579,8 @@ def contested():
 def test_who_loses_the_race_to_make_the_table_appends(contested):
     with contested.connect() as client:
         made = client.create_table("t", some(2), if_exists="append")
-    assert (made.created, made.version) == (False, 2)
+    assert made.created is False
+    assert made.version == 2
     assert contested.steps == ["describe", "create", "describe", "insert"]
 
 
@@ -579,7 +590,7 @@ def test_who_loses_it_with_what_is_read_once_is_offered_nothing_but_to_send_it_a
     words = "is exhausted: create a new one"
     with (
         contested.connect() as client,
-        pytest.raises(rt.errors.TableExistsError, match=words) as raised,
+        pytest.raises(TableExistsError, match=words) as raised,
     ):
         client.create_table("t", some(2).to_reader(), if_exists="append")
     assert "if_exists" not in str(raised.value)
@@ -602,6 +613,6 @@ def test_a_long_type_that_a_service_describes_is_shortened_in_messages(
     server.answering((200, {"version": 1, "schema": {"fields": [a]}}))
     client = connected(server, retries=0, dialect="lancedb")
     data = pl.DataFrame({"a": [True]})
-    with pytest.raises((TypeError, rt.errors.ResponseError)) as raised:
+    with pytest.raises((TypeError, ResponseError)) as raised:
         client.create_table("t", data, if_exists="append")
     assert len(str(raised.value)) < 800

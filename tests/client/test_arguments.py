@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import rt_frames as rt
+from rt_frames.errors import NotConnectedError
 from tests.support.servers import KEY
 
 FRAME = pd.DataFrame({"n": [1]})
@@ -91,7 +92,7 @@ def test_numpys_true_and_false_are_python_s(server):
     plan = WIDE.remote.plan_alterations(FRAME, add_columns=np.True_)
     assert plan.added.names == ["m"]
     rt.connect(server.url, api_key=KEY, allow_insecure=np.True_, default=np.False_)
-    with pytest.raises(rt.errors.NotConnectedError):
+    with pytest.raises(NotConnectedError):
         rt.list_tables()
 
 

@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 import rt_frames as rt
+from rt_frames.errors import BadRequest, NotConnectedError, UnsupportedTypeError
 from tests.support.compare import stored
 from tests.support.hosted import SMALL_PARTS, Hosted
 from tests.support.local import until
@@ -97,7 +98,9 @@ def wait_until_free(client) -> None:
 def test_workers_send_their_partitions_in_order_and_one_commit(remote, service, name):
     table = remote.create_table(name, frame())
     assert stored(service, name).to_pydict() == ROWS.to_dict("list")
-    assert (table.rows, table.created, table.version) == (len(ROWS), True, 2)
+    assert table.rows == len(ROWS)
+    assert table.created is True
+    assert table.version == 2
     assert table.schema.names == ["n", "word"]
 
     assert remote.create_table(name, frame(1, 3), if_exists="skip").created is False
@@ -133,7 +136,7 @@ def test_partitions_are_fitted_to_the_table_that_is_there(remote, service, name)
     assert found["more"].null_count == 10_000
     far = frame(2, 5, lambda number: partition(number).assign(n=FAR[number]))
     words = "column 'n', partition 2, row 0"
-    with pytest.raises(rt.errors.UnsupportedTypeError, match=words):
+    with pytest.raises(UnsupportedTypeError, match=words):
         remote.create_table(name, far, if_exists="append")
     assert stored(service, name).equals(found)
 
@@ -160,7 +163,7 @@ def odd(number):
 ODD = "'n' is .*string in partition 5, but int64"
 BAD = [
     (failing, LookupError, "of mine"),
-    (odd, rt.errors.UnsupportedTypeError, ODD),
+    (odd, UnsupportedTypeError, ODD),
 ]
 
 
@@ -211,7 +214,7 @@ def test_a_worker_without_the_key_says_so_before_anything_is_begun(
     words = "RT_FRAMES_API_KEY is not set"
     with (
         meanwhile(workers.run, set_key, "", KEY),
-        pytest.raises(rt.errors.NotConnectedError, match=words),
+        pytest.raises(NotConnectedError, match=words),
     ):
         scripted.create_table("t", frame())
     assert set(hosted.steps) == {"list"}
@@ -229,7 +232,7 @@ def test_nothing_stays_on_the_cluster_and_an_error_is_that_of_the_client_itself(
     for scheduler in (None, "threads"):
         with (
             dask.config.set(scheduler=scheduler),
-            pytest.raises(rt.errors.UnsupportedTypeError) as error,
+            pytest.raises(UnsupportedTypeError) as error,
         ):
             remote.create_table(name, wrong, dtypes={"n": "int64"})
         told.append(str(error.value))
@@ -285,7 +288,7 @@ def test_a_part_that_fails_begins_the_write_anew_and_a_refused_one_ends_it(
     assert hosted.steps.count("create_parts") == 2
 
     hosted.meet("part", "422")
-    with pytest.raises(rt.errors.BadRequest, match="nothing was stored") as caught:
+    with pytest.raises(BadRequest, match="nothing was stored") as caught:
         scripted.create_table("u", frame())
     assert caught.value.attempts == 1
     assert list(hosted.tables) == ["t"]
@@ -362,7 +365,8 @@ def test_a_partition_whose_worker_is_lost_once_it_has_arrived_is_stored_once(
 
 def test_partitions_without_rows_make_a_table_without_rows(scripted, hosted):
     table = scripted.create_table("t", frame(1, 2))
-    assert (table.rows, hosted.tables["t"].rows.num_rows) == (0, 0)
+    assert table.rows == 0
+    assert hosted.tables["t"].rows.num_rows == 0
 
 
 def test_a_folder_and_other_schedulers_go_through_the_client(

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import ConnectError, NotConnectedError
+from rt_frames.errors import BadRequest, ConnectError, NotConnectedError
 from tests.support.faults import assert_no_key, certificates
 from tests.support.servers import KEY
 
@@ -383,7 +383,7 @@ def test_what_lancedb_s_own_headers_say_travels_with_a_pickle_and_may_be_told(
     client = make(rt.connect(server.url, headers=OPEN, default=False))
     server.listing((400, {"error": f"no {', '.join(OPEN.values())} for {KEY}"}))
     words = r"no my database, 12345678, mine-alone for \*\*\*"
-    with pytest.raises(rt.errors.BadRequest, match=words):
+    with pytest.raises(BadRequest, match=words):
         client.list_tables()
     sent = server.requests[0].headers
     assert [sent[name.lower()] for name in OPEN] == [*OPEN.values()]

@@ -86,7 +86,7 @@ def test_what_the_service_refuses_deletes_nothing(place, table, where):
 
 def test_a_table_that_is_not_there_is_told_by_its_name(place, name):
     with pytest.raises(TableNotFoundError, match=name):
-        place.client.table(name).delete("id = 1")
+        place.table(name).delete("id = 1")
 
 
 def test_the_log_tells_how_many(place, table, caplog):

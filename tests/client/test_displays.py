@@ -81,21 +81,21 @@ def test_a_handle_shows_no_columns_where_the_service_cannot_tell_them(client):
 
 def test_a_handle_shows_its_columns_where_the_service_can_tell_them(place, name):
     place.create(name, pl.DataFrame({"n": [1], "word": ["x"]}))
-    handle = place.client.table(name)
+    handle = place.table(name)
     assert "2 columns" not in repr(handle)
     assert {"n", "int64", "word", "large_string"} <= {*seen_in(handle).words.split()}
 
 
 def test_a_handle_shows_the_version_and_rows_of_now(place, name):
     made = place.create(name, pl.DataFrame({"n": [1, 2, 3]}))
-    handle = place.client.table(name)
+    handle = place.table(name)
     assert f"{name}: 1 column, 3 rows, version 1\n" in seen_in(handle).words
     handle.delete("n = 1")
     handle.rename({"n": "m"})
     shown = seen_in(handle).words
     assert f"{name}: 1 column, 2 rows, version 3\n" in shown
     assert "m\n" in shown
-    old = place.client.table(name, version=1)
+    old = place.table(name, version=1)
     assert f"{name}: 1 column, 3 rows, version 1\n" in seen_in(old).words
     # the result of a write shows what it wrote
     assert "3 rows" in seen_in(made).words
@@ -104,10 +104,10 @@ def test_a_handle_shows_the_version_and_rows_of_now(place, name):
 
 
 def test_a_handle_shows_that_its_table_does_not_exist(place, name):
-    handle = place.client.table(name)
+    handle = place.table(name)
     assert f"{name}: does not exist\n" in seen_in(handle).words
     place.create(name, pl.DataFrame({"n": [1]}))
-    old = place.client.table(name, version=7)
+    old = place.table(name, version=7)
     assert f"{name}: version 7, does not exist\n" in seen_in(old).words
     assert "1 row, version 1" in seen_in(handle).words
     handle.drop()

@@ -346,7 +346,7 @@ def test_any_other_expression_is_refused_and_no_row_goes(place, table):
 
 
 def test_the_cure_of_a_read_is_a_scan_of_the_same_version(place, table):
-    old = place.client.table(table.name, version=1)
+    old = place.table(table.name, version=1)
     words = re.escape(f'rt.table("{table.name}").scan().filter(')
     with pytest.raises(ValueError, match=words):
         table.count(n.abs() > 1)
@@ -483,6 +483,21 @@ def test_a_tuple_may_have_a_list_of_numpy_moments(moments_table, unit):
     values = np.array([NOON, EPOCH], f"datetime64[{unit}]")
     assert moments_table.count([(column, "in", values)]) == 2
     assert moments_table.count([(column, "not in", list(values[1:]))]) == 1
+
+
+ZEROS = [
+    (pl.col("x") == -0.0, 2),
+    (pl.col("x").is_in([-0.0, 1.5]), 2),
+    (pl.col("x") >= 0.0, 2),
+    (pl.col("x") > -0.0, 0),
+    (pl.col("x") < 0.0, 0),
+]
+
+
+@pytest.mark.parametrize(("condition", "rows"), ZEROS, ids=str)
+def test_there_is_one_zero(place, name, condition, rows):
+    table = place.create(name, pa.table({"x": [0.0, -0.0]}))
+    assert table.count(condition) == rows
 
 
 def test_a_float_that_equals_several_whole_numbers_is_refused(place, name):

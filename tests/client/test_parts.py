@@ -14,6 +14,14 @@ import pyarrow.dataset
 import pytest
 
 import rt_frames as rt
+from rt_frames.errors import (
+    BadRequest,
+    ConflictError,
+    PayloadTooLarge,
+    RemoteError,
+    TableExistsError,
+    UploadInterrupted,
+)
 from tests.longer.rows import forward
 from tests.support.compare import stored
 from tests.support.faults import connected
@@ -66,7 +74,9 @@ def test_what_is_larger_than_a_part_goes_in_parts_and_in_order(client, hosted):
     assert hosted.part_ids == sorted(hosted.part_ids)
     for one in hosted.part_ids:
         assert re.fullmatch("00000000-00[01].-8...-[89ab]...-.{12}", one)
-    assert (table.rows, table.version, table.created) == (20 * ROWS, 2, True)
+    assert table.rows == 20 * ROWS
+    assert table.version == 2
+    assert table.created is True
     assert table.nbytes > 20 * ROWS * 8
     del hosted.steps[:]
     client.create_table("small", OLD)
@@ -89,7 +99,8 @@ def test_a_table_that_is_there_is_appended_to_or_replaced_in_parts(
     table = client.create_table("t", frames(), if_exists=if_exists, compression=None)
     assert numbers(hosted) == after
     assert hosted.steps == [*looks, *PARTS]
-    assert (table.version, table.rows) == (2, 3 * ROWS)
+    assert table.version == 2
+    assert table.rows == 3 * ROWS
     client.create_table("new", frames(), if_exists=if_exists)
     assert numbers(hosted, "new") == ALL
 
@@ -121,7 +132,7 @@ def test_without_parts_it_is_one_request_and_413_says_what_it_means(version):
         client.create_table("t", frames())
         assert hosted.steps == ["list", "create"]
         hosted.meet("create", "413")
-        with pytest.raises(rt.errors.PayloadTooLarge, match="in one"):
+        with pytest.raises(PayloadTooLarge, match="in one"):
             client.create_table("u", frames())
 
 
@@ -147,7 +158,7 @@ def test_a_part_that_fails_has_the_write_begin_anew(client, hosted, fault):
 def test_a_part_that_fails_leaves_nothing_of_what_is_read_once(client, hosted, fault):
     hosted.meet("part", fault, 1)
     words = r"nothing was stored.*is exhausted"
-    with pytest.raises(rt.errors.RemoteError, match=words) as caught:
+    with pytest.raises(RemoteError, match=words) as caught:
         client.create_table("t", frames())
     assert hosted.tables == {}
     assert hosted.steps[-4:] == ["abort", "describe", "count_rows", "drop"]
@@ -157,7 +168,8 @@ def test_a_part_that_fails_leaves_nothing_of_what_is_read_once(client, hosted, f
 def test_what_a_source_raises_leaves_nothing(client, hosted):
     with pytest.raises(LookupError, match="of mine"):
         client.create_table("t", frames(2, error=LookupError("of mine")))
-    assert (hosted.tables, hosted.uploads) == ({}, {})
+    assert hosted.tables == {}
+    assert hosted.uploads == {}
 
 
 def test_an_interrupt_waits_for_no_service_that_has_stalled(hosted):
@@ -229,7 +241,7 @@ def test_a_commit_is_asked_for_once_and_told_with_the_version_and_rows_before(
     client.create_table("t", OLD)
     hosted.meet("complete", fault)
     words = r"so far the table is unchanged \(version 1, 1 row\)"
-    with pytest.raises(rt.errors.RemoteError, match=words):
+    with pytest.raises(RemoteError, match=words):
         client.create_table("t", whole(), if_exists=if_exists, compression=None)
     assert numbers(hosted) == [-1]
     assert hosted.steps.count("complete") == 1
@@ -251,7 +263,7 @@ def test_a_commit_without_an_answer_is_told_with_both_versions(
     client.create_table("t", OLD)
     hosted.meet("complete", fault)
     words = f"before: version 1, 1 row; now: version 2, {len(after):,} rows;"
-    with pytest.raises(rt.errors.RemoteError, match=words):
+    with pytest.raises(RemoteError, match=words):
         client.create_table("t", whole(), if_exists=if_exists, compression=None)
     assert numbers(hosted) == after
     assert hosted.steps.count("complete") == 1
@@ -260,7 +272,7 @@ def test_a_commit_without_an_answer_is_told_with_both_versions(
 def test_a_new_table_whose_commit_has_no_answer_is_not_dropped(client, hosted):
     hosted.meet("complete", "lose the answer")
     words = "before: version 1, 0 rows; now: version 2, 30,000 rows;"
-    with pytest.raises(rt.errors.RemoteError, match=words):
+    with pytest.raises(RemoteError, match=words):
         client.create_table("t", whole(), compression=None)
     assert numbers(hosted) == ALL
     assert "drop" not in hosted.steps
@@ -271,7 +283,7 @@ def test_a_refused_end_of_a_new_table_says_that_it_is_there_without_rows(
 ):
     hosted.meet("complete", "409")
     words = r"table 't', created.* may still exist"
-    with pytest.raises(rt.errors.ConflictError, match=words):
+    with pytest.raises(ConflictError, match=words):
         client.create_table("t", frames())
     assert hosted.tables["t"].rows.num_rows == 0
 
@@ -286,7 +298,7 @@ def test_a_replacement_that_was_overtaken_begins_anew_where_it_can(client, hoste
     client.create_table("t", whole(), if_exists="replace", compression=None)
     assert numbers(hosted) == ALL
     del hosted.tables["t"].versions[1:]
-    with pytest.raises(rt.errors.ConflictError, match="nothing was stored"):
+    with pytest.raises(ConflictError, match="nothing was stored"):
         client.create_table("t", frames(), if_exists="replace")
     assert numbers(hosted) == [-2]
 
@@ -298,7 +310,7 @@ def test_a_table_that_somebody_changed_meanwhile_is_left(client, hosted):
 
     hosted.meet("part", "400")
     hosted.changed = somebody_writes
-    with pytest.raises(rt.errors.BadRequest, match="somebody else changed table 't'"):
+    with pytest.raises(BadRequest, match="somebody else changed table 't'"):
         client.create_table("t", frames())
     assert len(hosted.tables["t"].versions) == 2
 
@@ -366,7 +378,7 @@ def test_a_service_that_goes_away_between_parts_interrupts_the_upload(hosted):
         client.list_tables()
         gone = iter(server.__exit__, None)
         words = r"table 't', created.* may still exist"
-        with pytest.raises(rt.errors.UploadInterrupted, match=words) as caught:
+        with pytest.raises(UploadInterrupted, match=words) as caught:
             client.create_table("t", itertools.chain(frames(4), gone, frames(2)))
     assert "nothing was sent" not in str(caught.value)
     assert caught.value.bytes_sent >= sum(hosted.sizes) > max(hosted.sizes)
@@ -386,7 +398,7 @@ def test_what_was_sent_counts_though_a_second_attempt_finds_nobody(
     hosted.fault = goes_away
     with connected(server, dialect=SMALL_PARTS, retries=1) as client:
         client.list_tables()
-        with pytest.raises(rt.errors.UploadInterrupted) as caught:
+        with pytest.raises(UploadInterrupted) as caught:
             client.create_table("t", pa.dataset.dataset(whole()), compression=None)
     assert caught.value.attempts == 2
     assert caught.value.bytes_sent > 2 * 8 * ROWS
@@ -406,7 +418,7 @@ def test_a_new_table_that_somebody_replaces_meanwhile_is_theirs(service, name):
     ):
         client.list_tables()
         words = f"somebody else changed table '{name}', so it was not dropped"
-        with pytest.raises(rt.errors.ConflictError, match=words):
+        with pytest.raises(ConflictError, match=words):
             client.create_table(name, whole(), compression=None)
     assert stored(service, name)["n"].to_pylist() == [-1]
 
@@ -414,11 +426,11 @@ def test_a_new_table_that_somebody_replaces_meanwhile_is_theirs(service, name):
 def test_an_empty_table_is_not_skipped_for_a_frame_with_rows(client, hosted):
     client.create_table("t", pa.table({"n": pa.array([], pa.int64())}))
     words = "try again later, or drop it if it stays empty"
-    with pytest.raises(rt.errors.TableExistsError, match=words) as raised:
+    with pytest.raises(TableExistsError, match=words) as raised:
         client.create_table("t", frames(), if_exists="skip")
     assert "if_exists" not in str(raised.value)
     words = r'if_exists="skip", "replace" or "append"$'
-    with pytest.raises(rt.errors.TableExistsError, match=words):
+    with pytest.raises(TableExistsError, match=words):
         client.create_table("t", frames())
     client.create_table("u", frames())
     assert not client.create_table("u", frames(), if_exists="skip").created

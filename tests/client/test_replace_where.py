@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import AlterationError, UnsupportedTypeError
+from rt_frames.errors import AlterationError, OutcomeUnknown, UnsupportedTypeError
 from tests.client.test_expressions import draw, draw_table, is_exact
 from tests.longer.rows import forward
 from tests.support.faults import connected
@@ -53,11 +53,15 @@ SOURCES = {
 def test_rows_of_every_source_take_the_place_of_those_that_match(place, name, make):
     place.create(name, BASE)
     first = replace(place, name, make())
-    assert (first.created, first.version, first.rows, first.deleted) == (False, 2, 2, 2)
+    assert first.created is False
+    assert first.version == 2
+    assert first.rows == 2
+    assert first.deleted == 2
     assert place.rows(name, "n") == AFTER
     assert place.read(name).schema == BASE.schema
     again = replace(place, name, make())
-    assert (again.version, again.deleted) == (3, 2)
+    assert again.version == 3
+    assert again.deleted == 2
     assert place.rows(name, "n") == AFTER
 
 
@@ -103,7 +107,7 @@ def test_no_rows_empty_the_place_and_versions_before_can_be_read_and_restored(
     assert replace(place, name, ROWS[:0]).deleted == 2
     assert place.rows(name, "n") == [KEPT]
     assert replace(place, name, ROWS[:0]).deleted == 0
-    old = place.client.table(name, version=1)
+    old = place.table(name, version=1)
     assert old.to_arrow().equals(BASE)
     old.restore()
     assert table.to_arrow().equals(BASE)
@@ -117,7 +121,9 @@ ONCE_AND_AGAIN = [SOURCES["pandas"], SOURCES["generator"]]
 @pytest.mark.parametrize("make", ONCE_AND_AGAIN)
 def test_a_missing_table_is_made(place, name, make):
     table = replace(place, name, make())
-    assert (table.created, table.rows, table.deleted) == (True, 2, 0)
+    assert table.created is True
+    assert table.rows == 2
+    assert table.deleted == 0
     assert place.read(name)["n"].to_pylist() == [7, 8]
     assert replace(place, name, make()).deleted == 2
     assert place.read(name)["n"].to_pylist() == [7, 8]
@@ -331,7 +337,7 @@ def test_after_an_unknown_outcome_the_same_call_ends_in_the_same_rows(service):
         client = connected(server, dialect="lancedb", timeout=20, retries=0)
         client.create_table("lost", BASE, if_exists="replace")
         again = {"if_exists": "replace", "where": day == DAY}
-        with pytest.raises(rt.errors.OutcomeUnknown, match=words):
+        with pytest.raises(OutcomeUnknown, match=words):
             client.create_table("lost", ROWS[:1], **again)
         assert client.create_table("lost", ROWS[:1], **again).deleted == 2
         assert sorted(client.table("lost").to_arrow()["n"].to_pylist()) == [1, 7]

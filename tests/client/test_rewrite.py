@@ -16,7 +16,13 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import AlterationError, ConflictError, UnsupportedTypeError
+from rt_frames.errors import (
+    AlterationError,
+    BadRequest,
+    ConflictError,
+    OutcomeUnknown,
+    UnsupportedTypeError,
+)
 from tests.schema.test_casts import EDGES, array, meant
 from tests.support.hosted import Hosted, Table
 from tests.support.local import nested
@@ -202,7 +208,7 @@ def test_every_cast_is_exact_or_refused(client, step):
             try:
                 rewrite(frame)
                 is_done = True
-            except (UnsupportedTypeError, AlterationError, rt.errors.BadRequest):
+            except (UnsupportedTypeError, AlterationError, BadRequest):
                 is_done = False
             found = stored(table).to_table()["c"].combine_chunks()
             done += is_done
@@ -250,7 +256,7 @@ def test_a_rewrite_tells_the_versions_where_its_end_is_open(hosted):
     hosted, client = hosted
     hosted.meet("complete", "lose the answer")
     told = "before: version 1, 2 rows; now: version 2, 2 rows"
-    with pytest.raises(rt.errors.OutcomeUnknown, match=told):
+    with pytest.raises(OutcomeUnknown, match=told):
         rewrite(TEXT, client=client)
 
 

@@ -16,6 +16,16 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
+from rt_frames.errors import (
+    BadRequest,
+    OutcomeUnknown,
+    RemoteError,
+    ResponseError,
+    ServerError,
+    TableExistsError,
+    TransportError,
+    UnsupportedTypeError,
+)
 from tests.support.faults import connected, in_bounds
 from tests.support.local import stream
 from tests.support.servers import Server
@@ -114,7 +124,7 @@ def test_what_polars_cannot_hold_is_refused_by_column_where_it_would_wrap_or_pan
 ):
     rows = pa.table({"x": column, "n": range(len(column))})
     found = table.client.create_table("odd", rows)
-    with pytest.raises(rt.errors.UnsupportedTypeError, match=said):
+    with pytest.raises(UnsupportedTypeError, match=said):
         found.to_polars()
     assert found.to_polars(columns=["n"])["n"].to_list() == [*range(len(column))]
     if held:
@@ -129,7 +139,7 @@ def test_all_columns_that_polars_cannot_hold_are_named_at_once(
     odd = {"moments": MOMENTS, "spans": SPANS, "offset": OFFSET, "structs": structs}
     found = table.client.create_table("odd", pa.table(odd))
     words = r"^4 columns cannot be read:\n"
-    with pytest.raises(rt.errors.UnsupportedTypeError, match=words) as raised:
+    with pytest.raises(UnsupportedTypeError, match=words) as raised:
         found.to_polars()
     assert raised.value.columns == (*odd,)
     cure = "leave it out with columns=[…], or use to_arrow()"
@@ -172,11 +182,11 @@ def test_a_column_that_a_table_does_not_have_is_named_with_those_that_are_meant(
 
 
 def test_a_query_that_is_refused_for_another_reason_says_that(server, table):
-    with pytest.raises(rt.errors.BadRequest, match="nowhere"):
+    with pytest.raises(BadRequest, match="nowhere"):
         table.to_arrow(columns=["n"], where="nowhere > 1")
     # every request is refused, also the one for the description
     server.answering((400, {"error": "no such column"}))
-    with pytest.raises(rt.errors.BadRequest, match="no such column"):
+    with pytest.raises(BadRequest, match="no such column"):
         reading(server).to_arrow(columns=["n"])
     found = [request.path.split("/")[4] for request in server.posts]
     assert found == ["query", "describe"]
@@ -206,9 +216,9 @@ MORE = [
 
 @pytest.mark.parametrize("where", MORE, ids=repr)
 def test_a_condition_is_never_read_in_part(table, where):
-    with pytest.raises(rt.errors.BadRequest):
+    with pytest.raises(BadRequest):
         table.to_arrow(where=where)
-    with pytest.raises(rt.errors.BadRequest):
+    with pytest.raises(BadRequest):
         table.count(where)
 
 
@@ -281,7 +291,7 @@ def test_an_answer_that_is_cut_anywhere_is_an_error_and_no_shorter_table(
     answering(server, *short, framed(framing, body))
     table = reading(server)
     for _ in ends:
-        with pytest.raises(rt.errors.RemoteError) as caught:
+        with pytest.raises(RemoteError) as caught:
             table.to_arrow()
         assert caught.value.table == "t"
         assert caught.value.request_id
@@ -299,7 +309,7 @@ def test_a_read_is_repeated_until_its_first_rows_have_come(server):
     assert reading(server, retries=3).to_arrow().equals(ROWS)
     assert len(server.posts) == 3
     words = r"after \d rows .*read it again"
-    with pytest.raises(rt.errors.TransportError, match=words):
+    with pytest.raises(TransportError, match=words):
         reading(server, retries=3).to_arrow()
     assert len(server.posts) == 4
 
@@ -321,7 +331,7 @@ def test_rows_may_take_longer_than_the_read_timeout_as_long_as_they_go_on_coming
     assert len(body) / 400 * 0.15 > 0.5
     assert reading(server, timeout=(5, 5, 0.5)).to_arrow().equals(ROWS)
     body = framed("length", in_form("stream", ROWS), 1500)
-    with pytest.raises(rt.errors.TransportError, match=r"the response failed after .*"):
+    with pytest.raises(TransportError, match=r"the response failed after .*"):
         reading(server, timeout=(5, 5, 0.5)).to_arrow()
     stopped.set()
 
@@ -355,13 +365,13 @@ def test_a_drop_is_sent_once_and_its_outcome_may_be_open(server):
             connection.answer(200, {"tables": []})
 
     server.script = script
-    with pytest.raises(rt.errors.OutcomeUnknown, match="list the tables"):
+    with pytest.raises(OutcomeUnknown, match="list the tables"):
         reading(server, retries=3).drop()
     assert [(post.path, post.body) for post in server.posts] == [
         ("/v1/table/t/drop/", b"")
     ]
     server.answering((500, {"error": "no"}))
-    with pytest.raises(rt.errors.ServerError, match="list the tables"):
+    with pytest.raises(ServerError, match="list the tables"):
         reading(server, retries=3).drop()
     assert len(server.posts) == 2
 
@@ -398,7 +408,7 @@ def test_rows_that_take_much_more_memory_than_bytes_are_refused_before_that(
     server.answering((200, make()))
     with (
         in_bounds(seconds=20, mib=mib),
-        pytest.raises(rt.errors.ResponseError, match="GB once decompressed"),
+        pytest.raises(ResponseError, match="GB once decompressed"),
     ):
         reading(server).to_arrow()
 
@@ -431,22 +441,20 @@ def test_an_answer_without_just_the_rows_that_were_asked_for_is_an_error(
     server, status, headers, body, told
 ):
     server.answering((status, body, headers))
-    with pytest.raises(
-        (rt.errors.ResponseError, rt.errors.TransportError), match=f"'t'.*{told}"
-    ):
+    with pytest.raises((ResponseError, TransportError), match=f"'t'.*{told}"):
         reading(server).to_arrow(columns=["n", "s"], limit=2)
 
 
 @pytest.mark.parametrize("answer", [b"x", b'"3"', b"-1", b"true", b"1.5", b"{}"])
 def test_a_count_that_is_no_number_is_an_error(server, answer):
     server.answering((200, answer))
-    with pytest.raises(rt.errors.ResponseError, match="'t'"):
+    with pytest.raises(ResponseError, match="'t'"):
         reading(server).count()
 
 
 def test_a_handle_is_read_again_whenever_it_is_sent(table, server):
     client = table.client
-    with pytest.raises(rt.errors.TableExistsError) as refused:
+    with pytest.raises(TableExistsError) as refused:
         client.create_table("t", table)
     assert "exhausted" not in str(refused.value)
     for _ in range(2):
@@ -476,8 +484,6 @@ def test_views_that_share_a_text_are_read_unless_they_show_gigabytes(server):
     server.answering((200, stream(many, compression="zstd")))
     with (
         in_bounds(seconds=5, mib=128),
-        pytest.raises(
-            rt.errors.TransportError, match=r"views of a batch show 68\.7 GB"
-        ),
+        pytest.raises(TransportError, match=r"views of a batch show 68\.7 GB"),
     ):
         reading(server).to_arrow()

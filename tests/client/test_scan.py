@@ -14,6 +14,14 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rt_frames as rt
+from rt_frames.errors import (
+    AlterationError,
+    ResponseError,
+    ServerError,
+    TableNotFoundError,
+    TransportError,
+    UnsupportedTypeError,
+)
 from rt_frames.local import LocalService
 from tests.client.test_expressions import KINDS
 from tests.client.test_rows import FOR_POLARS, in_form
@@ -180,9 +188,9 @@ def test_wide_decimals_are_refused_before_polars_panics(table, wide, rows, capfd
     data = pa.table({"c": pa.nulls(rows, wide), "n": pa.array(range(rows), "int64")})
     odd = table.client.create_table("wide", data, if_exists="replace")
     words = re.escape(f"'c': Polars cannot hold Arrow's {wide}; leave it out")
-    with pytest.raises(rt.errors.UnsupportedTypeError, match=words):
+    with pytest.raises(UnsupportedTypeError, match=words):
         odd.to_polars()
-    with fails(rt.errors.UnsupportedTypeError, words):
+    with fails(UnsupportedTypeError, words):
         odd.scan().collect()
     assert odd.scan().select("n").collect()["n"].to_list() == [*range(rows)]
     alone = table.client.create_table("wide", data.select(["c"]), if_exists="replace")
@@ -201,7 +209,7 @@ def odd(table, request):
 def test_what_polars_cannot_hold_is_refused_where_it_is_read(odd):
     scan = odd.scan()
     assert scan.select("n").collect().height == odd.count()
-    with fails(rt.errors.UnsupportedTypeError, "'x': Polars cannot hold"):
+    with fails(UnsupportedTypeError, "'x': Polars cannot hold"):
         scan.collect()
 
 
@@ -210,14 +218,14 @@ def test_rows_that_polars_can_hold_are_read_and_the_first_other_is_named(odd):
     scan = odd.scan()
     assert_frame_equal(scan.head(3).collect(), odd.to_polars(limit=3))
     odd.client.create_table("odd", odd.to_arrow()[2:], if_exists="append")
-    with fails(rt.errors.UnsupportedTypeError, "row 3: "):
+    with fails(UnsupportedTypeError, "row 3: "):
         odd.client.table("odd").scan().collect()
 
 
 @pytest.mark.parametrize("odd", ["decimals of 256 bits"], indirect=True)
 def test_a_query_that_polars_cannot_hold_is_not_stored(odd):
     told = r"'x': .* scan\(\), .* to_arrow\(\)"
-    with pytest.raises(rt.errors.UnsupportedTypeError, match=told):
+    with pytest.raises(UnsupportedTypeError, match=told):
         odd.client.create_table("copy", odd.scan())
 
 
@@ -253,10 +261,10 @@ def test_a_scan_of_a_version_that_is_gone_says_so(tmp_path):
     with rt.connect(tmp_path) as client:
         scan = client.create_table("s", FRAME).scan()
         rt.table("s").compact(purge=True)
-        with fails(rt.errors.TableNotFoundError, "version 1 does not exist"):
+        with fails(TableNotFoundError, "version 1 does not exist"):
             scan.collect()
         rt.table("s").drop()
-        with pytest.raises(rt.errors.TableNotFoundError, match="'s'"):
+        with pytest.raises(TableNotFoundError, match="'s'"):
             rt.table("s").scan()
 
 
@@ -346,7 +354,7 @@ def test_without_a_version_each_run_reads_anew(server):
     scan = answered(server, None, ROWS, ROWS[:1], text)
     assert scan.collect().height == 3
     assert scan.collect().height == 1
-    with fails(rt.errors.AlterationError, r"'n' is String now, .*call scan\(\) again"):
+    with fails(AlterationError, r"'n' is String now, .*call scan\(\) again"):
         scan.collect()
     assert [one["version"] for one in asked(server)] == [None] * 3
     assert "x-lancedb-min-timestamp" in server.posts[1].headers
@@ -411,9 +419,9 @@ def test_an_answer_that_is_cut_is_an_error_of_the_query(server):
     described = {"schema": {"fields": FIELDS}, "version": 1}
     server.answering((200, described), (200, body[:-8]), (500, {"error": "no"}))
     scan = connected(server, dialect="lancedb", retries=0).table("t").scan()
-    with fails(rt.errors.TransportError, "after 3 rows"):
+    with fails(TransportError, "after 3 rows"):
         scan.collect()
-    with fails(rt.errors.ServerError, "500"):
+    with fails(ServerError, "500"):
         scan.collect(engine="streaming")
 
 
@@ -433,7 +441,7 @@ def test_a_scan_refuses_to_describe_vectors_that_no_memory_holds(server, sizes):
     table = connected(server, retries=0, dialect="lancedb").table("t")
     with (
         in_bounds(seconds=10, mib=64),
-        pytest.raises(rt.errors.ResponseError, match="not valid"),
+        pytest.raises(ResponseError, match="not valid"),
     ):
         table.scan()
 

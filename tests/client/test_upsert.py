@@ -45,12 +45,16 @@ SOURCES = {
 def test_rows_of_every_source_are_matched_by_key_in_one_commit(place, name, make):
     place.create(name, BASE)
     table = place.upsert(name, make())
-    assert (table.created, table.version, table.rows) == (False, 2, 3)
-    assert (table.updated, table.inserted) == (2, 1)
+    assert table.created is False
+    assert table.version == 2
+    assert table.rows == 3
+    assert table.updated == 2
+    assert table.inserted == 1
     assert place.rows(name) == AFTER
     assert place.read(name).schema == BASE.schema
     again = place.upsert(name, make())
-    assert (again.updated, again.inserted) == (3, 0)
+    assert again.updated == 3
+    assert again.inserted == 0
     assert place.rows(name) == AFTER
 
 
@@ -95,7 +99,8 @@ def test_keys_of_every_allowed_type_are_matched_exactly(
     place.create(name, pa.table({"id": pa.array([first, second], arrow), "n": [0, 1]}))
     rows = pa.table({"n": [10, 20], "id": in_type([new, first], arrow, other)})
     table = place.upsert(name, rows)
-    assert (table.updated, table.inserted) == (1, 1)
+    assert table.updated == 1
+    assert table.inserted == 1
     after = pa.table({"id": pa.array(values, arrow), "n": [20, 1, 10]})
     found = place.read(name)
     assert printed_keys(found) == printed_keys(after)
@@ -207,7 +212,8 @@ def test_the_first_upsert_checks_keys_too(place, name, form):
         place.upsert(name, form(BASE.take([0, 0])))
     assert name not in place.client.list_tables()
     made = place.upsert(name, form(BASE))
-    assert (made.created, made.rows) == (True, 3)
+    assert made.created is True
+    assert made.rows == 3
     assert place.upsert(name, ROWS).updated == 2
     assert place.rows(name) == AFTER
 
@@ -225,7 +231,8 @@ def test_rows_of_the_table_with_one_key_are_all_updated_and_null_keys_never(
 ):
     place.create(name, pa.table({"id": [1, 1, None], "s": ["a", "b", "c"]}))
     table = place.upsert(name, pa.table({"id": [1], "s": ["n"]}))
-    assert (table.updated, table.inserted) == (2, 0)
+    assert table.updated == 2
+    assert table.inserted == 0
     assert "several rows with the same key" in caplog.text
     assert sorted(place.read(name)["s"].to_pylist()) == ["c", "n", "n"]
 
@@ -248,7 +255,8 @@ def test_several_keys_identify_a_row_together(place, name):
     place.create(name, SHOPS)
     rows = pl.DataFrame({"n": [20, 40], "day": [2, 2], "shop": ["a", "b"]})
     table = place.upsert(name, rows, on=["shop", "day"])
-    assert (table.updated, table.inserted) == (1, 1)
+    assert table.updated == 1
+    assert table.inserted == 1
     found = [tuple(row.values()) for row in place.rows(name, "n")]
     assert found == [("a", 1, 1), ("b", 1, 3), ("a", 2, 20), ("b", 2, 40)]
 
@@ -307,7 +315,9 @@ def test_on_goes_with_an_upsert_alone(place, name, if_exists):
 def test_repr_and_log_tell_how_many_were_updated_and_inserted(place, name, caplog):
     caplog.set_level("INFO", "rt_frames")
     made = place.upsert(name, BASE)
-    assert (made.created, made.updated, made.inserted) == (True, None, None)
+    assert made.created is True
+    assert made.updated is None
+    assert made.inserted is None
     assert f"created table {name}, 3 rows" in caplog.text
     table = place.upsert(name, ROWS)
     assert "3 rows, 2 updated, 1 inserted, " in repr(table)
@@ -395,11 +405,15 @@ def upsert(client, data, on="id", **options):
 
 def test_a_hosted_service_upserts_by_one_key(hosted, client):
     table = upsert(client, ROWS)
-    assert (table.updated, table.inserted, table.version) == (2, 1, 2)
+    assert table.updated == 2
+    assert table.inserted == 1
+    assert table.version == 2
     assert by_id(hosted) == AFTER
     hosted.counts = False
     table = upsert(client, ROWS)
-    assert (table.updated, table.inserted, table.version) == (None, None, None)
+    assert table.updated is None
+    assert table.inserted is None
+    assert table.version is None
     assert "updated" not in repr(table)
     sent = next(post for post in hosted.server.posts if "merge_insert" in post.path)
     assert sent.path.endswith(
@@ -428,7 +442,9 @@ def test_who_loses_the_race_to_create_upserts(hosted, client, form):
 
     hosted.changed = somebody_creates
     table = upsert(client, form(ROWS))
-    assert (table.created, table.updated, table.inserted) == (False, 2, 1)
+    assert table.created is False
+    assert table.updated == 2
+    assert table.inserted == 1
     assert by_id(hosted) == AFTER
 
 
@@ -458,7 +474,9 @@ def parts(ids):
 
 def test_the_first_upsert_may_go_in_parts(hosted, in_parts):
     made = upsert(in_parts, parts(range(4)))
-    assert (made.created, made.rows, made.inserted) == (True, 4, None)
+    assert made.created is True
+    assert made.rows == 4
+    assert made.inserted is None
     assert hosted.steps.count("part") > 1
     assert "merge_insert" not in hosted.steps
     assert hosted.tables["t"].rows["id"].to_pylist() == [0, 1, 2, 3]
@@ -506,7 +524,8 @@ def test_an_upsert_above_90_000_000_bytes_is_stopped_with_nothing_stored(
 def test_an_embedded_service_takes_upserts_of_any_size(place, name):
     place.create(name, pa.table({"id": [1], "s": pa.array([b""], pa.large_binary())}))
     table = place.upsert(name, large(), compression=None)
-    assert (table.updated, table.inserted) == (1, MANY - 1)
+    assert table.updated == 1
+    assert table.inserted == MANY - 1
     assert table.nbytes > 90_000_000
     sizes = pa.compute.binary_length(place.read(name)["s"])
     assert sizes.unique().to_pylist() == [8_000_000]

@@ -18,9 +18,9 @@ def make_versions(place, name):
     """Make a table of which version 1 has other rows and columns than the newest."""
     place.create(name, FIRST)
     place.upsert(name, NEW, add_columns=True)
-    place.client.table(name).delete("id = 1")
-    place.client.table(name).cast({"id": "int32"})
-    handle = place.client.table(name)
+    place.table(name).delete("id = 1")
+    place.table(name).cast({"id": "int32"})
+    handle = place.table(name)
     handle.alter_columns(rt.AlterationPlan(dropped=["s"]))
     assert place.open(name).version == 6
     return handle
@@ -33,7 +33,7 @@ def table(place):
 
 
 def test_a_handle_of_a_version_reads_it_in_every_way(place, table):
-    old = place.client.table(table.name, version=1)
+    old = place.table(table.name, version=1)
     frame = pl.from_arrow(FIRST)
     assert old.version == 1
     assert old.schema == FIRST.schema
@@ -50,7 +50,7 @@ def test_a_handle_of_a_version_reads_it_in_every_way(place, table):
 
 
 def test_a_version_is_a_source_for_other_tables(place, table):
-    old = place.client.table(table.name, version=1)
+    old = place.table(table.name, version=1)
     made = place.create(f"{table.name}_copy", old)
     assert made.to_arrow().equals(FIRST)
     assert place.upsert(f"{table.name}_copy", old).updated == 3
@@ -72,7 +72,7 @@ WRITES = {
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_it_is_never_written_to(place, table, write):
-    old = place.client.table(table.name, version=1)
+    old = place.table(table.name, version=1)
     with pytest.raises(ValueError, match=r"is read-only.*restore"):
         write(old)
     assert place.open(table.name).version == 6
@@ -80,16 +80,17 @@ def test_it_is_never_written_to(place, table, write):
 
 def test_it_is_restored_with_rows_and_columns(place, name):
     make_versions(place, name)
-    made = place.client.table(name, version=1).restore()
-    assert (made.version, made.created) == (7, False)
+    made = place.table(name, version=1).restore()
+    assert made.version == 7
+    assert made.created is False
     assert made.to_arrow().equals(FIRST)
     assert place.read(name).equals(FIRST)
     assert made.delete("id = 1") == 1
     assert place.upsert(name, FIRST).inserted == 1
     # those in between stay, too
-    assert place.client.table(name, version=6).restore().version == 10
+    assert place.table(name, version=6).restore().version == 10
     assert place.read(name).column_names == ["id", "n"]
-    assert place.client.table(name, version=9).count() == 3
+    assert place.table(name, version=9).count() == 3
 
 
 def test_a_handle_without_a_version_restores_none(place, table):
@@ -101,7 +102,7 @@ def test_a_handle_without_a_version_restores_none(place, table):
 @pytest.mark.parametrize("version", [0, -1, 1.5, "1", True, 1.0])
 def test_what_is_no_version_is_refused(place, name, version):
     with pytest.raises(ValueError, match="version: expected a whole number from 1"):
-        place.client.table(name, version=version)
+        place.table(name, version=version)
 
 
 READS = {
@@ -120,7 +121,7 @@ READS = {
 def test_a_version_that_is_not_there_is_a_table_not_found_that_says_version(
     place, table, read
 ):
-    old = place.client.table(table.name, version=99)
+    old = place.table(table.name, version=99)
     with pytest.raises(TableNotFoundError, match=r"version 99\b"):
         read(old)
     assert place.open(table.name).version == 6
@@ -128,18 +129,18 @@ def test_a_version_that_is_not_there_is_a_table_not_found_that_says_version(
 
 def test_a_version_that_is_gone_is_one_too(place, name):
     place.create(name, FIRST)
-    old = place.client.table(name, version=1)
+    old = place.table(name, version=1)
     assert old.count() == 3
-    place.client.table(name).compact(purge=True)
+    place.table(name).compact(purge=True)
     with pytest.raises(TableNotFoundError, match=r"version 1\b"):
         old.count()
-    assert place.client.table(name).count() == 3
+    assert place.table(name).count() == 3
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_a_table_that_is_not_there_is_told_by_its_name(place, name, read):
     with pytest.raises(TableNotFoundError, match=name):
-        read(place.client.table(name, version=1))
+        read(place.table(name, version=1))
 
 
 # Services that cache versions
