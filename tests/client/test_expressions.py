@@ -190,20 +190,26 @@ def is_exact(expression):
     return pl.lit(NAN).meta.eq(pl.lit(NAN)) or "NaN" not in str(expression)
 
 
-@pytest.mark.parametrize("number", [500, pytest.param(10_000, marks=pytest.mark.long)])
+# of 50 expressions each
+ROUNDS = [range(first, first + 1) for first in range(10)]
+
+
+@pytest.mark.parametrize(
+    "rounds", [*ROUNDS, pytest.param(range(200), marks=pytest.mark.long)], ids=str
+)
 @pytest.mark.filterwarnings("ignore")
-def test_the_rows_are_those_that_polars_finds(tmp_path, number):
-    seed = 7 if number == 500 else random.randrange(2**32)
+def test_the_rows_are_those_that_polars_finds(tmp_path, rounds):
+    seed = 7 if len(rounds) == 1 else random.randrange(2**32)
     print("seed", seed)  # noqa: T201  # to draw the same again
     folder = tmp_path / "tables"
     hosted = Hosted()
     with rt.connect(folder, default=False) as client, hosted.connect() as other:
-        for round_ in range(0, number, 50):
+        for round_ in rounds:
             r = random.Random(f"{seed}/{round_}")
             rows = draw_table(r)
             client.create_table("t", rows, if_exists="replace")
             hosted.tables["t"] = Table([[rows]])
-            if round_ % 100:
+            if round_ % 2:
                 index_columns(folder / "t.lance", r)
             check_round(client, folder, r, sent_by(hosted, other))
 
@@ -250,7 +256,7 @@ def check_round(client, folder, r, sent):
         assert table.count(expression) == len(wanted), str(expression)
         scanned = table.scan().filter(expression).select("id").collect()
         assert scanned["id"].to_list() == wanted, str(expression)
-        if lancedb is not None:
+        if lancedb is not None and r.random() < 0.3:
             check_official(folder, sent(expression), wanted)
         if r.random() < 0.1:
             assert table.delete(expression) == len(wanted), str(expression)
