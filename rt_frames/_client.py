@@ -816,7 +816,8 @@ class RemoteTable:
         self._check_newest()
         if where is None:
             raise ValueError(
-                "where: a delete needs a condition; to delete all rows, call drop()"
+                "where: a delete needs a condition; to delete all rows, store a frame "
+                'without rows with if_exists="replace"'
             )
         version, rows = changes.delete(self._service, self.name, where)
         if version is not None:

@@ -126,10 +126,15 @@ def _find_unused(folder: Path, table: Any) -> str:
     for path, field, _ in iter_fields(table.schema):
         if not types.is_dictionary(field.type):
             continue
-        if "." in path or _has_unused(table, path):
+        if "." in path:
             return (
-                f"column {path!r} has, or may have, categories that no row has, and a purge would "
-                f'leave them; first call rt.table("{folder.stem}").to_polars()'
+                f"column {path!r} is inside another one, and may have categories that no row has, "
+                "which a purge would leave; first replace the table with text in place of them"
+            )
+        if _has_unused(table, path):
+            return (
+                f"column {path!r} has categories that no row has, and a purge would leave them; "
+                f'first call rt.table("{folder.stem}").to_polars()'
                 f'.remote.to_table("{folder.stem}", if_exists="replace")'
             )
     return ""
