@@ -472,7 +472,9 @@ def _explain_refusal(request: Request, ending: Ending, response: Response) -> Fa
     status = response.status
     message = find_message(response)
     says = _find_word(request, response, message)
-    meaning = _find(request, str(status), f"{status // 100}xx", says=says)
+    # a broken server may send any three digits
+    hundreds = min(status // 100, 6)
+    meaning = _find(request, str(status), f"{hundreds}xx", says=says)
     reason = message or _phrase(status)
     if meaning.error is errors.OutcomeUnknown:
         reason = f"{status}, {reason}"

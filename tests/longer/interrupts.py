@@ -97,7 +97,7 @@ def sources(folder: Path) -> dict[str, Callable[[], Any]]:
         "dataset": lambda: ds.dataset(path),
         "generator": lambda: batches(numbers()),
         "generator, slow": lambda: batches(numbers(), SLOW),
-        "frames": lambda: map(pl.from_arrow, batches(numbers())),
+        "frames": lambda: (pl.from_arrow(part) for part in batches(numbers())),
         "dask": partitioned,
         "dask, slow": functools.partial(partitioned, SLOW),
     }
