@@ -172,24 +172,25 @@ def _write(
         cures=_cures(service.dialect, options),
     )
     reads_again = False
-    try:
-        if purpose.operation == REPLACE_WHERE:
-            source = _with_where(source)
-        with noting_interrupts(purpose, service.find_result) as noted:
+    # also of an interrupt that comes while the source is closed
+    with noting_interrupts(purpose, service.find_result) as noted:
+        try:
+            if purpose.operation == REPLACE_WHERE:
+                source = _with_where(source)
             if table is not None:
                 return _add_rows(service, noted, source, options, cluster, table)
             return _create(service, noted, source, options, cluster)
-    except errors.TableExistsError as error:
-        # created by somebody else meanwhile
-        if not options.adds_rows or not source.replayable:
-            raise
-        table = _find_table(service, name)
-        if table is None:
-            raise name_blocked(error, name) from None
-        reads_again = True
-    finally:
-        if not reads_again:
-            source.close()
+        except errors.TableExistsError as error:
+            # created by somebody else meanwhile
+            if not options.adds_rows or not source.replayable:
+                raise
+            table = _find_table(service, name)
+            if table is None:
+                raise name_blocked(error, name) from None
+            reads_again = True
+        finally:
+            if not reads_again:
+                source.close()
     return _write(service, name, data, options, table)
 
 

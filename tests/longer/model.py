@@ -589,7 +589,7 @@ def draw_replace_where(r: random.Random, table: Table) -> Call:
         frame = Frame({**frame.columns, place.name: same}, library)
     steps = [replacing_where(frame, place)]
     if more:
-        steps.insert(0, adding_columns_of(frame, [place.name]))
+        steps.insert(0, adding_columns_of(frame, []))
 
     def do(client: rt.Client) -> Any:
         where = place.expression
