@@ -259,7 +259,8 @@ def test_a_table_is_replaced_by_a_query_of_itself(tmp_path):
 
 def test_a_scan_of_a_version_that_is_gone_says_so(tmp_path):
     with rt.connect(tmp_path) as client:
-        scan = client.create_table("s", FRAME).scan()
+        # a purge refuses categories that Polars 1 has of other frames
+        scan = client.create_table("s", FRAME.drop("c")).scan()
         rt.table("s").compact(purge=True)
         with fails(TableNotFoundError, "version 1 does not exist"):
             scan.collect()
