@@ -456,7 +456,7 @@ def _is_value(node: pl.Expr, depth: int = 0) -> bool:
     dtype = _evaluate(node).dtype
     if len(parts) == 1:
         return inner.cast(dtype).meta.eq(node)
-    # Polars 1.34 makes literals with a zone so
+    # Polars 1.35 makes literals with a zone so
     if len(parts) != 2 or not isinstance(dtype, pl.Datetime):
         return False
     zoned = inner.dt.replace_time_zone(dtype.time_zone, ambiguous=parts[0])

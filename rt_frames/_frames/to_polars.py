@@ -109,10 +109,10 @@ def _read_as(arrow: pa.DataType) -> pa.DataType:
         return pa.timestamp("ms", arrow.tz)
     if types.is_duration(arrow) and arrow.unit == "s":
         return pa.duration("ms")
-    # Polars 1.34 refuses extension types, or panics
+    # Polars 1.35 refuses extension types, or panics
     if not _HAS_EXTENSIONS:
         arrow = storage(arrow)
-    # Polars 1.34 reads a null map as an empty list
+    # Polars 1.35 reads a null map as an empty list
     if types.is_map(arrow) and not _HAS_MAPS:
         fields = [arrow.key_field.with_name("key"), arrow.item_field.with_name("value")]
         return pa.list_(pa.struct(fields))

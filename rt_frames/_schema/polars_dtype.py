@@ -11,7 +11,7 @@ from polars.datatypes import DataTypeClass
 from rt_frames._names import join_path
 from rt_frames._schema.portable import categorical_type, check_level, unsupported
 
-# not yet in Polars 1.34
+# not yet in Polars 1.35
 _FLOAT16 = getattr(pl, "Float16", ())
 _EXTENSION = getattr(pl, "BaseExtension", ())
 _MAP = getattr(pl, "Map", ())

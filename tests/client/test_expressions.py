@@ -186,7 +186,7 @@ def draw(r, depth=0):
 
 
 def is_exact(expression):
-    """Whether Polars can build this NaN's node again, which 1.34 cannot."""
+    """Whether Polars can build this NaN's node again, which 1.35 cannot."""
     return pl.lit(NAN).meta.eq(pl.lit(NAN)) or "NaN" not in str(expression)
 
 

@@ -129,6 +129,12 @@ def test_two_places_whose_names_with_dots_read_alike_have_dictionaries_of_their_
     assert read(iter(table.to_batches() * 3), 1).to_pylist() == table.to_pylist() * 3
 
 
+def test_a_frame_is_sent_without_the_categories_of_others():
+    other = pl.Series(["elsewhere"], dtype=pl.Categorical)
+    frame = pl.DataFrame({"c": ["here"]}, schema={"c": other.dtype})
+    assert read(frame, 1)["c"].chunk(0).dictionary.to_pylist() == ["here"]
+
+
 def test_slices_of_one_large_frame_keep_their_nested_categories():
     rows = 3_000_000
     thirds = np.arange(rows) * 3 // rows

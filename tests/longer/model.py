@@ -655,7 +655,7 @@ def draw_delete(r: random.Random, table: Model) -> Call:
     value = r.choice(values or VALUES[family(arrow)][:1])
     value = fit(value, arrow)
     stored = value.bytes if isinstance(value, uuid.UUID) else value
-    # pyarrow 22 makes no dictionaries of large strings, Polars 1.34 reads no UUIDs
+    # pyarrow 22 makes no dictionaries of large strings, Polars 1.35 reads no UUIDs
     plain = arrow.value_type if types.is_dictionary(arrow) else arrow
     plain = getattr(plain, "storage_type", plain)
     literal = pl.from_arrow(pa.array([stored], plain))
