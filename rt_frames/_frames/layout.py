@@ -67,47 +67,72 @@ def portable_layout(
     dictionaries = set()
     required = set()
     nested = False
+    known: dict[Any, _Sent] = {}
     for field in schema:
         name = field.name
         sent = None
         if name not in refusals:
             with refusals.recording(name):
-                sent = _sent_field(field, casts)
+                sent = _sent_by_type(field, casts, known)
         if sent is None:
             fields.append(pa.field(name, pa.null()))
             continue
-        fields.append(sent)
-        nested = nested or types.is_nested(sent.type)
-        if contains(sent.type, types.is_dictionary):
+        metadata = _kept_metadata(field)
+        fields.append(pa.field(name, sent.arrow, field.nullable, metadata))
+        nested = nested or types.is_nested(sent.arrow)
+        if sent.has_dictionaries:
             dictionaries.add(name)
-        if requires_values(sent):
+        if sent.requires_values or not field.nullable:
             required.add(name)
     return Layout(
         pa.schema(fields), frozenset(dictionaries), frozenset(required), nested
     )
 
 
-def _sent_field(field: pa.Field, casts: Mapping[str, pa.DataType] | None) -> pa.Field:
-    """Return a column as it is sent."""
-    name = field.name
-    cast = casts.get(name) if casts else None
+class _Sent(NamedTuple):
+    """The type in which columns are sent, and whether they need a look inside."""
+
+    arrow: pa.DataType
+    has_dictionaries: bool
+    requires_values: bool
+
+
+def _sent_by_type(
+    field: pa.Field, casts: Mapping[str, pa.DataType] | None, known: dict[Any, _Sent]
+) -> _Sent:
+    """Return how a column is sent: wide tables have many columns of few types."""
     try:
-        portable = to_portable(field.type, name)
+        arrow = field.type
     except KeyError:
         # two kinds of intervals have no class: .type raises (pyarrow 26)
         raise unsupported(
-            name,
+            field.name,
             "Arrow's interval",
             "cast it to a duration, or to a struct of its parts",
         ) from None
+    cast = casts.get(field.name) if casts else None
+    # a type of the caller's own may have no hash
+    key = None if isinstance(arrow, pa.ExtensionType) else (arrow, cast)
+    if key is None or key not in known:
+        known[key] = _sent(field, cast, None if casts is None else field)
+    return known[key]
+
+
+def _sent(field: pa.Field, cast: pa.DataType | None, column: pa.Field | None) -> _Sent:
+    name = field.name
+    portable = to_portable(field.type, name)
     arrow = portable if cast is None else cast
     # Arrow cannot build lists of the fixed size 0 (pyarrow 26)
     if contains(portable, _has_size_0) or contains(arrow, _has_size_0):
         raise UnsupportedTypeError(
             f"column {name!r}: lists or bytes of the fixed size 0 hold no values; leave the column out"
         )
-    _check_type(arrow, None if casts is None else field, name)
-    return pa.field(name, arrow, field.nullable, _kept_metadata(field))
+    _check_type(arrow, column, name)
+    return _Sent(
+        arrow,
+        contains(arrow, types.is_dictionary),
+        any(map(requires_values, value_fields(arrow))),
+    )
 
 
 def _kept_metadata(field: pa.Field) -> dict[bytes, bytes] | None:
