@@ -432,8 +432,10 @@ def _dtypes_schema(
 ) -> pa.Schema:
     fields = []
     for name, dtype in data.items():
-        with refusals.recording(name):
+        try:
             fields.append((name, to_arrow_type(dtype, name)))
+        except UnsupportedTypeError as error:
+            refusals.setdefault(name, error)
     refusals.check(list(data))
     return from_arrow.clean_schema(pa.schema(fields), options.clean)
 

@@ -18,7 +18,7 @@ from rt_frames._schema.casts import family
 from rt_frames._schema.data_type import map_types, storage
 from rt_frames._schema.portable import to_portable
 from rt_frames._text import list_names
-from rt_frames.errors import AlterationError
+from rt_frames.errors import AlterationError, UnsupportedTypeError
 
 
 def match_columns(
@@ -45,10 +45,12 @@ def match_columns(
             fields.append(field.with_nullable(True))
             continue
         fields.append(field.with_nullable(field.nullable and target.nullable))
-        with refusals.recording(field.name):
+        try:
             cast = _cast_target(field, target.type, requested.get(field.name))
             if cast is not None:
                 casts[field.name] = cast
+        except UnsupportedTypeError as error:
+            refusals.setdefault(field.name, error)
     return pa.schema(fields), casts
 
 

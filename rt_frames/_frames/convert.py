@@ -149,13 +149,15 @@ class Converter:
         columns = []
         refusals = Refusals()
         for array, field in zip(batch.columns, self._schema, strict=True):
-            with refusals.recording(field.name):
+            try:
                 converted = short.get(field.name)
                 if converted is None:
                     converted = self._column(array, field, origin, rows_before)
                 if field.name in self._layout.required:
                     self._check_nulls(converted, field)
                 columns.append(converted)
+            except UnsupportedTypeError as error:
+                refusals.setdefault(field.name, error)
         refusals.check(self._schema.names)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 

@@ -64,8 +64,10 @@ def open_frame(frame: pd.DataFrame, options: OpenOptions, refusals: Refusals) ->
         if _holds_objects(values.dtype):
             objects.add(name)
         if name not in refusals:
-            with refusals.recording(name):
+            try:
                 columns[name] = _column(name, values, target)
+            except UnsupportedTypeError as error:
+                refusals.setdefault(name, error)
     chunk = _chunk(len(frame), columns)
     return Source(
         _schema(names, targets),
@@ -182,13 +184,15 @@ def _targets(
     targets: list[_Target] = []
     for number, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
         target: _Target = ObjectType(pa.null())
-        with refusals.recording(name):
+        try:
             if isinstance(dtype, np.dtype) and dtype.kind == "O":
                 target = _infer(name, series(number).to_numpy(), casts.get(name))
             elif isinstance(dtype, np.dtype):
                 target = ObjectType(numpy_to_arrow(dtype, name))
             else:
                 target = ObjectType(pandas_to_arrow(dtype, name))
+        except UnsupportedTypeError as error:
+            refusals.setdefault(name, error)
         targets.append(target)
     return targets
 

@@ -21,6 +21,7 @@ from rt_frames._schema.data_type import contains
 from rt_frames._schema.polars_dtype import polars_to_arrow
 from rt_frames._schema.portable import unsupported
 from rt_frames._threads import Worker, result
+from rt_frames.errors import UnsupportedTypeError
 
 # before 1.43, Polars exports sliced structs and arrays at an offset that the values
 # inside them lack; its IPC writer is correct
@@ -81,8 +82,10 @@ def _types(
 ) -> dict[str, pa.DataType]:
     types_by_name = dict.fromkeys(schema, pa.null())
     for name, dtype in schema.items():
-        with refusals.recording(name):
+        try:
             types_by_name[name] = polars_to_arrow(dtype, name)
+        except UnsupportedTypeError as error:
+            refusals.setdefault(name, error)
     return types_by_name
 
 

@@ -72,8 +72,10 @@ def portable_layout(
         name = field.name
         sent = None
         if name not in refusals:
-            with refusals.recording(name):
+            try:
                 sent = _sent_by_type(field, casts, known)
+            except UnsupportedTypeError as error:
+                refusals.setdefault(name, error)
         if sent is None:
             fields.append(pa.field(name, pa.null()))
             continue

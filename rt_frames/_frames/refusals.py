@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rt_frames._text import MAX_LISTED, list_names
 from rt_frames.errors import UnsupportedTypeError
@@ -18,14 +17,6 @@ class Refusals(dict[str, UnsupportedTypeError]):
     def __init__(self) -> None:
         super().__init__()
         self.levels: set[str] = set()
-
-    @contextlib.contextmanager
-    def recording(self, column: str) -> Iterator[None]:
-        """Record a column's error instead of raising it."""
-        try:
-            yield
-        except UnsupportedTypeError as error:
-            self.setdefault(column, error)
 
     def check(self, order: Sequence[str], action: str = "sent") -> None:
         """Raise one error for all of them, in the order of the frame's columns."""

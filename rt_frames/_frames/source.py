@@ -160,8 +160,10 @@ class Source:
         except UnsupportedTypeError:
             # column by column, to report each
             for name in names:
-                with refusals.recording(name):
+                try:
                     self._try(chunks, [name])
+                except UnsupportedTypeError as error:
+                    refusals.setdefault(name, error)
 
     def check_keys(self) -> None:
         """Check the keys of rows in memory, to fail before anything is sent."""

@@ -46,8 +46,10 @@ def to_polars(table: pa.Table, first_row: int = 0) -> pl.DataFrame:
     except BaseException:
         # Polars panics (Polars 2.1)
         for field in table.schema:
-            with refusals.recording(field.name):
+            try:
                 _check(table.select([field.name]), field, first_row)
+            except UnsupportedTypeError as error:
+                refusals.setdefault(field.name, error)
         refusals.check(table.column_names, "read")
         raise
 
