@@ -134,8 +134,7 @@ def _find_unused(folder: Path, table: Any) -> str:
         if _has_unused(table, path):
             return (
                 f"column {path!r} has categories that no row has, and a purge would leave them; "
-                f'first call rt.table("{folder.stem}").to_polars()'
-                f'.remote.to_table("{folder.stem}", if_exists="replace")'
+                f'first call rt.table("{folder.stem}").cast({{"{path}": "{field.type.value_type}"}})'
             )
     return ""
 
