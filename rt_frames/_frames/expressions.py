@@ -362,8 +362,8 @@ class _Parser:
         if part.meta.is_column():
             name = part.meta.output_name()
             raise ValueError(
-                f"where: {_show(node)} compares with column {name!r}; for text, write "
-                f"pl.lit({name!r}); else {self.cure}"
+                f"where: {_show(node)} compares with column {name!r}; {self.cure}, "
+                f"or write pl.lit({name!r}) for text"
             )
         if not _is_value(part):
             raise self._refusal(node)

@@ -49,7 +49,7 @@ _EXAMPLES = {
 }
 _ADVICE = {
     pl.Int128: "cast it to pl.Int64 or pl.Decimal(38, 0)",
-    pl.UInt128: "cast it to pl.UInt64",
+    pl.UInt128: "cast it to pl.UInt64 or pl.Decimal(38, 0)",
     pl.Object: "convert its values to text, with .map_elements(str, return_dtype=pl.String)",
     pl.DataType: "cast it to a type that Arrow has, such as pl.String",
 }

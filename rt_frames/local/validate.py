@@ -38,7 +38,7 @@ MAX_COLUMNS = 10_000
 MAX_FIELDS = 20_000
 MAX_DEPTH = 60
 # pylance 14 takes three times the size of a cell to store it
-MAX_CELL_BYTES = 100 * 2**20
+MAX_CELL_BYTES = 100_000_000
 # per table: cheap to send, expensive to read
 MAX_NULLS = 2**24
 _FOREIGN = (
