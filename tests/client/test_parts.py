@@ -22,11 +22,10 @@ from rt_frames.errors import (
     TableExistsError,
     UploadInterrupted,
 )
-from tests.longer.rows import forward
 from tests.support.compare import stored
 from tests.support.faults import connected
 from tests.support.hosted import SMALL_PARTS, Hosted, Table, serving
-from tests.support.servers import KEY, Server
+from tests.support.servers import KEY, Server, forward
 
 ROWS = 10_000  # of each frame: 80 kB, so that each is a part
 ALL = list(range(3 * ROWS))

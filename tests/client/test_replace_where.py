@@ -16,10 +16,9 @@ import pytest
 import rt_frames as rt
 from rt_frames.errors import AlterationError, OutcomeUnknown, UnsupportedTypeError
 from tests.client.test_expressions import draw, draw_table, is_exact
-from tests.longer.rows import forward
 from tests.support.faults import connected
 from tests.support.hosted import Hosted, Table
-from tests.support.servers import Server
+from tests.support.servers import Server, forward
 
 DAY = dt.date(2024, 1, 2)
 BEFORE = dt.date(2024, 1, 1)

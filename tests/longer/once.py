@@ -27,9 +27,9 @@ import trustme
 
 import rt_frames as rt
 from tests.longer.fronts import binary, started
-from tests.longer.rows import IN_PARTS, forward
+from tests.support.hosted import with_parts_of
 from tests.support.local import Process
-from tests.support.servers import KEY, Connection, Request, Server
+from tests.support.servers import KEY, Connection, Request, Server, forward
 
 # the service keeps no version longer than it must
 KEEP_NOTHING = """
@@ -282,7 +282,9 @@ def run(count: int, seed: int) -> Counter[str]:
         with (
             served(proxy, place) as url,
             rt.Client(url, api_key=KEY, dialect="lancedb", retries=5) as whole,
-            rt.Client(url, api_key=KEY, dialect=IN_PARTS, retries=5) as in_parts,
+            rt.Client(
+                url, api_key=KEY, dialect=with_parts_of(200_000), retries=5
+            ) as in_parts,
         ):
             # the answer tells that it has parts
             in_parts.list_tables()

@@ -20,8 +20,7 @@ from rt_frames.local import LocalService
 from tests.longer import model
 from tests.longer.model import NAME, Call, RefusedError, Step, Table
 from tests.longer.nightly import REFUSALS, difference
-from tests.longer.rows import forward
-from tests.support.servers import KEY, Connection, Server
+from tests.support.servers import KEY, Connection, Server, forward
 
 _DRAW = {
     model.draw_upsert: 5,
