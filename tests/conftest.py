@@ -19,7 +19,7 @@ from tests.support.servers import KEY, Server
 # Hypothesis makes the same examples in every run; "new" makes new ones
 settings.register_profile(
     "default",
-    max_examples=200,
+    max_examples=100,
     deadline=None,
     derandomize=True,
     database=None,
@@ -51,12 +51,15 @@ def pytest_xdist_auto_num_workers(config):
 
 def pytest_configure():
     hear_interrupts()
+    # until the tests are imported
+    gc.disable()
 
 
 def pytest_collection_finish():
     """Exclude existing objects from collections, because many tests collect."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure():

@@ -102,6 +102,9 @@ def _redact(text: str, secret: str) -> str:
     pattern = re.escape(secret)
     if len(secret) < SHORT_KEY_CHARS:
         pattern = rf"(?<!\w){pattern}(?!\w)"
+    # every escape begins with one of these
+    if not re.search(r"[&%\\]", text):
+        return re.sub(pattern, "***", text)
     for decodings in _list_decodings():
         decoded = text
         for decode in decodings:

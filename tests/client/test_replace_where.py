@@ -15,7 +15,7 @@ import pytest
 
 import rt_frames as rt
 from rt_frames.errors import AlterationError, OutcomeUnknown, UnsupportedTypeError
-from tests.client.test_expressions import draw, draw_table, is_exact
+from tests.client.test_expressions import KINDS, draw, draw_table, is_exact
 from tests.support.faults import connected
 from tests.support.hosted import Hosted, Table
 from tests.support.servers import Server, forward
@@ -255,13 +255,14 @@ def test_the_rows_that_go_and_may_come_are_those_that_polars_finds(tmp_path, num
     seed = 7 if number == 40 else random.randrange(2**32)
     print("seed", seed)  # noqa: T201  # to draw the same again
     r = random.Random(seed)
-    rows = draw_table(r)
+    names = [*KINDS]
+    rows = draw_table(r, names)
     with rt.connect(tmp_path / "tables", default=False) as client:
         table = client.create_table("t", rows)
         frame = table.to_polars().with_row_index("row")
         refused = 0
         for _ in range(number):
-            e = draw(r)
+            e = draw(r, names)
             if not e.meta.root_names() or not is_exact(e):
                 continue
             places = frame.filter(e)["row"]

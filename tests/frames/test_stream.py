@@ -24,7 +24,7 @@ MIB = 2**20
 NUMBERED = range(100_000)
 WORDS = pl.DataFrame({"n": NUMBERED, "word": [f"w{n % 300}" for n in NUMBERED]})
 SENTENCES = pd.DataFrame({"n": np.arange(9.0), "s": [f"row {n}" for n in range(9)]})
-MANY_CODES = pl.Series(["u"] * 5_000_000, dtype=pl.Categorical)
+MANY_CODES = pl.repeat("u", 2_000_000, dtype=pl.Categorical, eager=True)
 EMPTY = pa.schema([("u", pa.uuid()), ("l", pa.list_(pa.string()))]).empty_table()
 SMALL = {
     "pandas": SENTENCES,
@@ -37,7 +37,7 @@ SMALL = {
     "empty Arrow": EMPTY,
 }
 LARGE = {
-    "large": pl.DataFrame({"n": np.arange(5_000_000), "c": MANY_CODES}),
+    "large": pl.DataFrame({"n": np.arange(2_000_000), "c": MANY_CODES}),
     "chunks": pa.table({"n": pa.chunked_array([[1, 2], [], [3]])}),
 }
 

@@ -251,13 +251,14 @@ def texts(*sizes: int, rows: int = 10_000) -> pa.Array:
 
 
 CODES = pa.array(range(40_000), pa.int32())
+LONG_TEXT = texts(500, 500, 500, 500)
 COMPRESSIBLE = {
-    "text": texts(500, 500, 500, 500),
+    "text": LONG_TEXT,
     "a short head": texts(5, 5, 5, 5, 5, 5, 5, 2000),
     "lists": pa.ListArray.from_arrays(
-        pa.array(range(0, 4_000_001, 100)), [0] * 4 * 10**6
+        pa.array(range(0, 4_000_001, 100)), pa.repeat(0, 4_000_000)
     ),
-    "structs": pa.StructArray.from_arrays([texts(500, 500, 500, 500)], ["s"]),
+    "structs": pa.StructArray.from_arrays([LONG_TEXT], ["s"]),
 }
 
 
