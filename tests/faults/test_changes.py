@@ -723,13 +723,13 @@ CERTAIN = {
 }
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(15, marks=pytest.mark.long)])
+@pytest.mark.long
 def test_F46_of_a_service_that_is_killed_in_mid_upsert_the_error_is_true(
-    tmp_path, caplog, kills
+    tmp_path, caplog
 ):
     rt.connect(tmp_path, default=False).create_table("t", upserted(0))
     number = last = 0
-    for kill in range(kills):
+    for kill in range(15):
         serving = Serving(tmp_path)
         client = serving.connect()
         client.table("t").count()

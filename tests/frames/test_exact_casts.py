@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.types as is_
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rt_frames.errors import UnsupportedTypeError
@@ -166,7 +166,6 @@ def behind_a_null(arrow: pa.DataType, value: object) -> pa.Array | None:
     return array
 
 
-@settings(max_examples=2 * settings().max_examples)
 @given(cells, targets)
 def test_a_value_keeps_its_meaning_in_any_other_type_or_is_refused_by_row(cell, target):
     array = behind_a_null(*cell)

@@ -261,10 +261,10 @@ def test_a_part_that_comes_too_late_is_refused(there):
     assert numbers(there) == [0]
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.long)])
-def test_a_service_that_is_killed_has_all_parts_of_a_write_or_none(tmp_path, kills):
+@pytest.mark.long
+def test_a_service_that_is_killed_has_all_parts_of_a_write_or_none(tmp_path):
     confirmed = [0]
-    for seed in range(kills):
+    for seed in range(20):
         with Process(tmp_path) as service, contextlib.suppress(OSError, ValueError):
             caller = service.caller
             caller.create("t", BASE)
