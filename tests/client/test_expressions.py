@@ -253,7 +253,8 @@ def check_round(client, folder, names, r, sent):
         wanted = frame.filter(expression)["id"].to_list()
         found = table.to_arrow(columns=["id"], where=expression)
         assert found["id"].to_pylist() == wanted, str(expression)
-        assert table.count(expression) == len(wanted), str(expression)
+        if r.random() < 0.3:
+            assert table.count(expression) == len(wanted), str(expression)
         scanned = table.scan().filter(expression).select("id").collect()
         assert scanned["id"].to_list() == wanted, str(expression)
         if r.random() < 0.3:
