@@ -171,7 +171,6 @@ def _write(
         exist_ok=options.if_exists == "skip",
         cures=_cures(service.dialect, options),
     )
-    reads_again = False
     # also of an interrupt that comes while the source is closed
     with noting_interrupts(purpose, service.find_result) as noted:
         try:
@@ -187,10 +186,8 @@ def _write(
             table = _find_table(service, name)
             if table is None:
                 raise name_blocked(error, name) from None
-            reads_again = True
         finally:
-            if not reads_again:
-                source.close()
+            source.close()
     return _write(service, name, data, options, table)
 
 
