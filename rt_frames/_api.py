@@ -495,9 +495,7 @@ def alter_table(
     """Change a table's columns to those of a frame.
 
     If the service can describe the table, changes already made are skipped: a second
-    call does nothing. Changes, added and dropped columns are one request each, in this
-    order. If one of them fails, the error lists the changes made before it, and the
-    same call makes the others.
+    call does nothing.
 
     Parameters
     ----------

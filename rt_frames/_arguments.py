@@ -19,6 +19,11 @@ _GONE = {
 }
 
 
+def is_visible(text: str) -> bool:
+    """Return whether a text, such as a key, is visible ASCII that a header carries."""
+    return bool(text) and all("!" <= char <= "~" for char in text)
+
+
 def check_flag(name: str, value: Any) -> bool:
     """Return True or False. Raise ValueError for anything else."""
     # NumPy's own, if it is loaded

@@ -44,14 +44,14 @@ def show_value(value: Any, limit: int = 80) -> str:
         return f"an object of type {type(value).__name__}"
 
 
-def list_names(names: Iterable[Any], limit: int = MAX_LISTED) -> str:
+def list_names(names: Iterable[Any]) -> str:
     """Write names as ``'a', 'b'``.
 
-    Names beyond ``limit`` are left out, and the number of all names follows.
+    Of many, the first are listed, and the number of all follows.
     """
     all_names = list(names)
-    text = ", ".join(map(show_value, all_names[:limit]))
-    if len(all_names) > limit:
+    text = ", ".join(map(show_value, all_names[:MAX_LISTED]))
+    if len(all_names) > MAX_LISTED:
         text += f", … ({len(all_names):,})"
     return text
 

@@ -231,6 +231,9 @@ def _arrow_schema(
 def type_reader(data: Any) -> _TypeReader | None:
     """Return how data's library reads a stored type, or None if it keeps all types."""
     form = _recognise(data)
+    sample = form.sample(data)
+    if sample is not None:
+        return type_reader(sample)
     return form.type_reader() if form.type_reader else None
 
 

@@ -83,7 +83,7 @@ class _ColumnRules(NamedTuple):
         elif not self.cast:
             check_alike(have, target, self.path, self.origin)
 
-    def check_layout(self, have: pa.DataType, target: pa.DataType) -> None:
+    def refuse_layout(self, have: pa.DataType, target: pa.DataType) -> None:
         """Raise if nested types differ and the caller asked for no cast."""
         if self.appended:
             raise table_type_error(to_portable(have), target, self.path)
@@ -333,7 +333,7 @@ class Converter:
         has_items = types.is_nested(have) and not types.is_struct(have)
         if has_items and is_list(target):
             return self._lists(array, target, column)
-        column.check_layout(have, target)
+        column.refuse_layout(have, target)
         raise _no_cast(have, target, column.path)
 
     def _lists(
@@ -344,7 +344,7 @@ class Converter:
         if types.is_fixed_size_list(have):
             if types.is_fixed_size_list(target):
                 return self._fixed_size_list(array, target, column)
-            column.check_layout(have, target)
+            column.refuse_layout(have, target)
             fixed = pa.list_(target.value_field, have.list_size)
             return self._fixed_size_list(array, fixed, column).cast(target)
         if not types.is_fixed_size_list(target):
@@ -363,7 +363,7 @@ class Converter:
         have = [field.name for field in array.type]
         want = [field.name for field in target]
         if sorted(have) != sorted(want):
-            column.check_layout(array.type, target)
+            column.refuse_layout(array.type, target)
             raise ValueError(
                 f"the fields of {column.path} are {list_names(have)}, not {list_names(want)}"
             )

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from rt_frames._schema.casts import family
+from rt_frames._schema.casts import UTC, family
 from rt_frames._schema.data_type import show_type
 from rt_frames._text import shorten
 from rt_frames.errors import UnsupportedTypeError
@@ -136,7 +136,7 @@ def _zone_refusal(have: pa.DataType, target: pa.DataType) -> str | None:
     if _kinds(have, target) != (_MOMENTS, _MOMENTS):
         return None
     zones = {getattr(have, "tz", None), getattr(target, "tz", None)}
-    if None not in zones or zones <= {None, "UTC", "Etc/UTC", "+00:00"}:
+    if None not in zones or zones <= {None, *UTC}:
         return None
     cure = "convert it to UTC" if getattr(have, "tz", None) else "localize it"
     return f"only in UTC are naive and aware values the same; {cure} first"

@@ -97,7 +97,7 @@ def _all_of(filters: list[Any]) -> pl.Expr:
         if (
             not isinstance(item, tuple)
             or len(item) != 3
-            or not isinstance(item[0], str)
+            or not all(isinstance(word, str) for word in item[:2])
         ):
             raise ValueError(
                 f"where: got {show_value(item)} in a list; expected tuples {_TUPLES}"

@@ -123,7 +123,7 @@ def _chunks(
         del batch
 
 
-def to_chunk(batch: pa.RecordBatch, origin: str = "", size: int | None = None) -> Chunk:
+def to_chunk(batch: pa.RecordBatch, size: int | None = None) -> Chunk:
     """Make a chunk of a batch. Its slices are views."""
 
     def make_batches(
@@ -138,4 +138,4 @@ def to_chunk(batch: pa.RecordBatch, origin: str = "", size: int | None = None) -
 
     if size is None:
         size = nbytes(batch, exact=False)
-    return Chunk(batch.num_rows, size, make_batches, origin)
+    return Chunk(batch.num_rows, size, make_batches)

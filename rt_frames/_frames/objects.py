@@ -28,12 +28,10 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._names import has_control_characters
+from rt_frames._schema.data_type import check_level
 from rt_frames._schema.portable import CONVERSION_ERRORS, TO_TEXT, zone_name
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
-
-# levels of dicts and lists in a cell; Arrow's own limit is 64
-MAX_DEPTH = 60
 
 # the step into the items of a list; the step into a field is its name
 _ITEM = object()
@@ -202,10 +200,7 @@ class _TypeInference:
         self, values: list[Any], arrays: list[_Objects], steps: _Steps
     ) -> pa.DataType:
         """Return the type of one place, from its values and its typed arrays."""
-        if len(steps) > MAX_DEPTH:
-            raise UnsupportedTypeError(
-                f"column {self._column!r} is nested more than {MAX_DEPTH} levels deep; flatten it first"
-            )
+        check_level(self._column, len(steps))
         cells = self._present_cells(values, arrays, steps)
         kinds = _kinds(cells)
         if not kinds:

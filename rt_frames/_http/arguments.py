@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from urllib3.util import parse_url
 
-from rt_frames._arguments import check_flag, check_whole_number
+from rt_frames._arguments import check_flag, check_whole_number, is_visible
 from rt_frames._display import hide_traceback
 from rt_frames._text import show_value
 
@@ -68,7 +68,7 @@ class Key(Secret):
 
     def check(self) -> None:
         """Raise ValueError if no header can carry the key."""
-        if not self or not all("!" <= char <= "~" for char in self):
+        if not is_visible(self):
             raise ValueError(
                 "api_key: expected one or more visible ASCII characters, without spaces "
                 "or line ends; check how the key was copied or read from its file"

@@ -17,7 +17,12 @@ import urllib3
 from pyarrow import types
 
 from rt_frames._names import duplicates
-from rt_frames._protocol.arrow_messages import MAX_BATCH_BYTES, MessageFile, TooLarge
+from rt_frames._protocol.arrow_messages import (
+    MARKER,
+    MAX_DECOMPRESSED_BYTES,
+    MessageFile,
+    TooLarge,
+)
 from rt_frames._protocol.calls import ALL_ROWS
 from rt_frames._text import count, format_bytes, list_names, one_line
 
@@ -27,7 +32,6 @@ _FILE_START = b"ARROW1\0\0"
 _FILE_END = b"ARROW1"
 # bytes to which writers in Rust pad the start of a file; Arrow C++ pads it to 8
 _FILE_ALIGNMENT = 64
-_MESSAGE_START = b"\xff\xff\xff\xff"
 
 
 def find_encoding(headers: Mapping[str, str]) -> str:
@@ -125,7 +129,7 @@ def _check_views(batch: pa.RecordBatch) -> None:
             # each view begins with its length
             views = np.frombuffer(column.buffers()[1] or b"", np.int32)
             nbytes = int(views[::4].sum(dtype=np.int64))
-            if nbytes > MAX_BATCH_BYTES:
+            if nbytes > MAX_DECOMPRESSED_BYTES:
                 raise TooLarge(f"the views of a batch show {format_bytes(nbytes)}")
 
 
@@ -151,7 +155,7 @@ class _Body:
         self._is_file = start == _FILE_START
         if self._is_file:
             start = self._skip_padding()
-        if not start.startswith(_MESSAGE_START):
+        if not start.startswith(MARKER):
             raise ValueError(f"the response is not an Arrow stream, got {start!r}")
         self._start = start
 

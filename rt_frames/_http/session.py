@@ -66,8 +66,11 @@ from rt_frames._protocol.meanings import (
 )
 from rt_frames._protocol.operations import UNREPORTED_ABILITIES
 from rt_frames._protocol.responses import (
+    ABILITIES_HEADER,
     CALL_HEADER,
+    LANCEDB_HEADER,
     MAX_LIST_BYTES,
+    SERVER_HEADER,
     SINCE_HEADER,
     Response,
 )
@@ -367,12 +370,12 @@ class Session:
         # of a server error, a proxy's
         if stream.status_code < 500:
             self.has_answered = True
-        can = stream.headers.get("x-rt-frames-can")
+        can = stream.headers.get(ABILITIES_HEADER)
         if can is not None:
             self.can = frozenset(can.split())
-        elif "x-rt-frames" in stream.headers:
+        elif SERVER_HEADER in stream.headers:
             self.can = frozenset(UNREPORTED_ABILITIES)
-        version = stream.headers.get("phalanx-version", "")
+        version = stream.headers.get(LANCEDB_HEADER, "")
         match = re.match(r"(\d{1,9})\.(\d{1,9})\.", version)
         if match:
             self.server_version = (int(match[1]), int(match[2]))
@@ -415,7 +418,7 @@ def retry(
         if isinstance(outcome, Result):
             return outcome
         unknown = find_unknown(outcome, unknown)
-        pause = outcome.facts.get("retry_after")
+        pause = outcome.retry_after
         if pause is None:
             pause = random.uniform(0, 0.5 * 2 ** min(attempts, 4))  # noqa: S311  # nosec B311  # jitter needs no cryptographic randomness
         is_late = time.monotonic() + pause - start > deadline

@@ -15,9 +15,9 @@ from rt_frames._text import format_bytes
 Bytes = bytes | bytearray | memoryview
 
 # of a batch and its dictionaries
-MAX_BATCH_BYTES = 2**30
-_MARKER = b"\xff\xff\xff\xff"
-_END = b"\0\0\0\0"
+MAX_DECOMPRESSED_BYTES = 2**30
+MARKER = b"\xff\xff\xff\xff"
+END_OF_STREAM = MARKER + b"\0\0\0\0"
 # kinds of messages
 _DICTIONARY = 2
 _BATCH = 3
@@ -56,7 +56,7 @@ class MessageFile:
     closed = False
 
     def __init__(
-        self, read: Callable[[int], Bytes], max_bytes: int = MAX_BATCH_BYTES
+        self, read: Callable[[int], Bytes], max_bytes: int = MAX_DECOMPRESSED_BYTES
     ) -> None:
         self._read = read
         self._max_bytes = max_bytes
@@ -83,9 +83,9 @@ class MessageFile:
     def _read_message(self) -> list[Bytes]:
         marker = self._read(4)
         length = self._read(4)
-        if marker != _MARKER:
+        if marker != MARKER:
             raise ValueError("a message of the Arrow stream has no marker")
-        if length == _END:
+        if length == END_OF_STREAM[4:]:
             return [length, marker]
         metadata = self._read(int.from_bytes(length, "little"))
         try:

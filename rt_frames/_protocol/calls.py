@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from rt_frames._names import duplicates
-from rt_frames._protocol.operations import FIND_CALL
+from rt_frames._protocol.operations import FIND_CALL, LANCEDB
 from rt_frames._text import show_value
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ class Failure:
         What a look at the table has shown since.
     sent : int
         Bytes of the body that were sent.
+    retry_after : float, optional
+        Seconds that the service asks to wait.
     lacks : str
         Whether the server lacks the operation: "no", "maybe" or "yes".
     is_final : bool
@@ -94,6 +96,7 @@ class Failure:
     facts: dict[str, Any] = field(default_factory=dict)
     found: str = ""
     sent: int = 0
+    retry_after: float | None = None
     lacks: Lacks = "no"
     is_final: bool = False
     settles: bool = False
@@ -289,7 +292,7 @@ def find_call(request: Request, max_timeout: float = math.inf) -> Request:
     table = request.purpose.table
     return Request(
         Purpose(FIND_CALL, table),
-        str(FIND_CALL.lancedb).format(quote(str(table), safe="")),
+        LANCEDB.path(FIND_CALL, table),
         request.parse,
         method="GET",
         max_timeout=max_timeout,

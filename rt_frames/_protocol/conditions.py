@@ -25,7 +25,7 @@ from rt_frames._schema.leaves import (
 from rt_frames._text import format_bytes, show_value
 
 # text, and quoted names
-_QUOTED = r"'[^']*'|`[^`]*`"
+QUOTED = re.compile("'[^']*'|`[^`]*`")
 # the engine reads whole numbers up to this, of either sign, as 64 bits
 _MAX_INT = 2**63 - 1
 _MAX_CHAIN = 1000
@@ -64,7 +64,7 @@ def check_where(where: str) -> str:
 
 def find_fault(condition: str) -> tuple[str, str] | None:
     """Return why engines would misread a condition in SQL, and the cure, or None."""
-    bare = re.sub(_QUOTED, " ", condition)
+    bare = QUOTED.sub(" ", condition)
     for mark, (reason, cure) in _MISREAD.items():
         if mark in bare:
             return f"contains {mark!r}, but {reason}", cure
@@ -99,7 +99,8 @@ _UNIT_NAMES = {
 def to_sql(condition: Condition) -> str:
     """Return the SQL of a condition. Raise ValueError if it is too long to be sent."""
     text = write_condition(condition)
-    nbytes = len(text.encode())
+    # in the parentheses of `check_where`
+    nbytes = len(f"({text})".encode())
     if nbytes > MAX_BYTES:
         raise ValueError(
             f"where: the condition has {format_bytes(nbytes)}, more than "

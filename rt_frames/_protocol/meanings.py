@@ -18,6 +18,7 @@ from rt_frames import errors
 from rt_frames._protocol.calls import Acted, Failure, Lacks, Repeat, Request
 from rt_frames._protocol.responses import (
     MAX_MESSAGE,
+    SERVER_HEADER,
     find_another,
     find_code,
     find_doubt,
@@ -380,7 +381,9 @@ class Ending:
 def explain(request: Request, ending: Ending) -> Failure | None:
     """Return why an attempt failed, or None if its response is a success."""
     failure = _explain(request, ending)
-    return failure and dataclasses.replace(failure, sent=ending.sent)
+    return failure and dataclasses.replace(
+        failure, sent=ending.sent, retry_after=ending.retry_after
+    )
 
 
 def _explain(request: Request, ending: Ending) -> Failure | None:
@@ -520,7 +523,7 @@ def _find_word(request: Request, response: Response, message: str) -> str:
 
 
 def _is_embedded(response: Response) -> bool:
-    return "x-rt-frames" in response.headers
+    return SERVER_HEADER in response.headers
 
 
 def _phrase(status: int) -> str:

@@ -14,6 +14,9 @@ from urllib.parse import quote
 
 from rt_frames._names import DialectName
 
+# hosted services refuse more than 100 MB in one body; large parts mean few round trips
+MAX_BODY_BYTES = 90_000_000
+
 
 @dataclass(frozen=True)
 class Operation:
@@ -178,7 +181,6 @@ FIND_CALL = Operation(
     "look for the write to {}",
     "look for a write",
     effect="read",
-    documented="/v1/table/{}/call/",
     lancedb="/v1/table/{}/call/",
 )
 # the requests around the parts of a write, which are appends; errors name the write
@@ -247,8 +249,7 @@ class Dialect:
     columns: tuple[Literal["documented", "lancedb"], ...]
     names: str = r"(?s:.*)"
     knows_engine: bool = False
-    # hosted services refuse more than 100 MB; large parts mean few round trips
-    part_bytes: int | None = 90_000_000
+    part_bytes: int | None = MAX_BODY_BYTES
     is_assumed: bool = False
 
     def has(self, operation: Operation) -> bool:

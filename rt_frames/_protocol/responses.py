@@ -20,11 +20,18 @@ from pyarrow import types
 
 from rt_frames import errors
 from rt_frames._names import duplicates
-from rt_frames._protocol.arrow_messages import MessageFile
+from rt_frames._protocol.arrow_messages import END_OF_STREAM, MARKER, MessageFile
 from rt_frames._protocol.versions import Version
 from rt_frames._schema.data_type import to_schema
 from rt_frames._text import list_names, one_line, shorten
 
+# the version of an embedded service
+SERVER_HEADER = "x-rt-frames"
+# what it can do, in the words of `ABILITIES`
+ABILITIES_HEADER = "x-rt-frames-can"
+# the version of LanceDB's servers, and the first of them with multipart writes
+LANCEDB_HEADER = "phalanx-version"
+PARTS_SINCE = (0, 4)
 # the id of a write, which the embedded service returns
 CALL_HEADER = "x-rt-frames-call"
 # the table's version before the write
@@ -93,7 +100,7 @@ def parse_table_names(response: Response) -> tuple[list[str], str | None]:
     """
     names: Any
     token = None
-    if response.body[:4] == b"\xff\xff\xff\xff" and not response.problem:
+    if response.body.startswith(MARKER) and not response.problem:
         names = _read_arrow_names(response.body)
     else:
         names = _decode_whole(response)
@@ -188,7 +195,7 @@ def _parse_columns(response: Response) -> pa.Schema | None:
 
 
 def _read_arrow_names(body: bytes) -> Any:
-    if not body.endswith(b"\xff\xff\xff\xff\0\0\0\0"):
+    if not body.endswith(END_OF_STREAM):
         raise ValueError("the response is a truncated Arrow stream")
     names: list[Any] = []
     bytes_left = MAX_LIST_BYTES
@@ -275,11 +282,6 @@ def parse_written(response: Response) -> Written:
     )
 
 
-def parse_deleted(response: Response) -> tuple[int | None, int | None]:
-    """Return the new version and the number of deleted rows, as far as reported."""
-    return parse_version(response), _whole_number(response, "num_deleted_rows")
-
-
 def _whole_number(response: Response, name: str) -> int | None:
     value = get_field(decode_json(response.body), name)
     return value if type(value) is int else None
@@ -321,7 +323,7 @@ def find_another(response: Response, call: str) -> bool:
     returned = response.headers.get(CALL_HEADER)
     if response.status >= 300:
         return returned not in (None, call)
-    is_from_service = "once" in response.headers.get("x-rt-frames-can", "").split()
+    is_from_service = "once" in response.headers.get(ABILITIES_HEADER, "").split()
     return is_from_service and returned != call
 
 

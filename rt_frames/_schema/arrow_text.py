@@ -15,7 +15,7 @@ import re
 
 import pyarrow as pa
 
-from rt_frames._schema.data_type import MAX_LEVELS, too_deep
+from rt_frames._schema.data_type import check_level
 from rt_frames.errors import UnsupportedTypeError
 
 _NESTED = re.compile(r"(\w+)<(.*)>(?:\[(\d{1,9})\])?", re.ASCII | re.DOTALL)
@@ -33,8 +33,7 @@ def parse_arrow(text: str, level: int = 0) -> pa.DataType | None:
 
     Raise ValueError if the parameters or the types inside are wrong.
     """
-    if level > MAX_LEVELS:
-        raise too_deep("")
+    check_level("", level)
     if text in _EXTENSIONS:
         return _EXTENSIONS[text]()
     match = _NESTED.fullmatch(text)

@@ -38,7 +38,7 @@ _UNITS = {
 _DIRECTIONS = {"dates and timestamps": ", towards 1970", "durations": ", towards 0"}
 # bits of a float → decimal digits that it keeps
 _DIGITS = {16: 3, 32: 7}
-_UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")
+UTC = ("UTC", "Etc/UTC", "GMT", "+00:00")
 
 
 def lossy_reason(before: pa.DataType, after: pa.DataType) -> str | None:
@@ -87,7 +87,7 @@ def _lossy_date_reason(before: pa.DataType, after: pa.DataType) -> str | None:
     if types.is_date(after):
         if types.is_date64(before):
             return "dates in far years would wrap"
-    elif after.tz not in (None, *_UTC):
+    elif after.tz not in (None, *UTC):
         return f"midnight would become another time in {after.tz}"
     elif after.unit in ("us", "ns"):
         return "dates in far years would wrap"
@@ -97,9 +97,9 @@ def _lossy_date_reason(before: pa.DataType, after: pa.DataType) -> str | None:
 def _lossy_time_reason(before: pa.DataType, after: pa.DataType) -> str | None:
     old = getattr(before, "tz", None)
     new = getattr(after, "tz", None)
-    if old is None and new not in (None, *_UTC):
+    if old is None and new not in (None, *UTC):
         return f"clock times would be taken for those of {new}"
-    if new is None and old not in (None, *_UTC):
+    if new is None and old not in (None, *UTC):
         return f"clock times in {old} would become UTC's"
     units = list(_UNITS)
     if units.index(after.unit) < units.index(before.unit):

@@ -202,8 +202,7 @@ def to_data_type(
 
     Maps raise unless ``maps``: services describe them, but cast nothing to them.
     """
-    if level > MAX_LEVELS:
-        raise too_deep(path)
+    check_level(path, level)
     if isinstance(arrow, pa.BaseExtensionType):
         return to_data_type(arrow.storage_type, path, level + 1, maps=maps)
     if types.is_fixed_size_binary(arrow):
@@ -249,6 +248,12 @@ def _to_name(arrow: pa.DataType, path: str) -> str:
 def column_prefix(path: str) -> str:
     """Return the start of a message about a column, empty without a path."""
     return f"column {path!r}: " if path else ""
+
+
+def check_level(path: str, level: int) -> None:
+    """Refuse types that are nested too deeply."""
+    if level > MAX_LEVELS:
+        raise too_deep(path)
 
 
 def too_deep(path: str) -> UnsupportedTypeError:

@@ -9,7 +9,8 @@ import pyarrow as pa
 from polars.datatypes import DataTypeClass
 
 from rt_frames._names import join_path
-from rt_frames._schema.portable import categorical_type, check_level, unsupported
+from rt_frames._schema.data_type import check_level
+from rt_frames._schema.portable import categorical_type, unsupported
 
 # not yet in Polars 1.35
 _FLOAT16 = getattr(pl, "Float16", ())

@@ -26,11 +26,10 @@ from pyarrow import types
 from rt_frames._names import join_path
 from rt_frames._schema.data_type import (
     INTEGERS,
-    MAX_LEVELS,
+    check_level,
     column_prefix,
     map_fields,
     show_type,
-    too_deep,
 )
 from rt_frames._text import show_value
 from rt_frames.errors import UnsupportedTypeError
@@ -109,12 +108,6 @@ def zone_name(zone: Any, path: str, advice: str) -> str:
 def _is_same_offset(second: int, arrow: pa.DataType, zone: Any) -> bool:
     moment = pa.scalar(second, arrow).as_py()
     return bool(moment.utcoffset() == moment.astimezone(zone).utcoffset())
-
-
-def check_level(path: str, level: int) -> None:
-    """Refuse types that are nested too deeply."""
-    if level > MAX_LEVELS:
-        raise too_deep(path)
 
 
 def is_plain(schema: pa.Schema) -> bool:

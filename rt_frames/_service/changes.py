@@ -18,7 +18,7 @@ from rt_frames._protocol.calls import (
 )
 from rt_frames._protocol.meanings import may_lack_operation
 from rt_frames._protocol.operations import COMPACT, DELETE, DROP, Operation
-from rt_frames._protocol.responses import Description, parse_deleted, parse_version
+from rt_frames._protocol.responses import Description, parse_version, parse_written
 from rt_frames._service.outcome import ChangeOutcome
 from rt_frames._service.service import OF_A_VERSION, Service
 from rt_frames._service.where import parse_where, write_where
@@ -122,8 +122,8 @@ def delete(service: Service, name: str, where: Any) -> tuple[int | None, int | N
         before = service.describe(name)
         condition = write_where(condition, before.schema, cure, needs_column=True)
     body = json_body({"predicate": condition})
-    result = change(service, DELETE, name, body, parse_deleted, advice, before=before)
-    version, rows = result.value
+    result = change(service, DELETE, name, body, parse_written, advice, before=before)
+    version, _, _, rows = result.value
     number = "an unknown number of rows" if rows is None else count(rows, "row")
     log.info("deleted %s of table %s, %s", number, name, result.request_id)
     return version, rows

@@ -36,8 +36,9 @@ from rt_frames._protocol.calls import (
     find_call,
     json_body,
 )
-from rt_frames._protocol.operations import DIALECTS, LIST, Dialect, Operation
+from rt_frames._protocol.operations import LANCEDB, LIST, Dialect, Operation
 from rt_frames._protocol.responses import (
+    PARTS_SINCE,
     Description,
     parse_count,
     parse_description,
@@ -66,8 +67,6 @@ OF_A_VERSION: Cures = {
 }
 # seconds that an interrupted write waits for its result
 RESULT_SECONDS = 2.0
-# the server's first version with multipart writes
-_PARTS_SINCE = (0, 4)
 
 
 class Service:
@@ -157,7 +156,7 @@ class Service:
     @property
     def has_parts(self) -> bool:
         """Whether a response has shown that the server has multipart writes."""
-        is_new = self._session.server_version >= _PARTS_SINCE
+        is_new = self._session.server_version >= PARTS_SINCE
         return is_new and self.dialect.has(operations.BEGIN_PARTS)
 
     @property
@@ -282,23 +281,20 @@ class Service:
         return None
 
     def _name_dialect(self, failure: Failure) -> Failure:
-        """Offer the dialect in which the server lists its tables, if any.
+        """Offer LanceDB's dialect if the server lists its tables in it.
 
         It is not looked for if the caller named one.
         """
         if not self.dialect.is_assumed:
             return failure
-        for name, other in DIALECTS.items():
-            if name == self.dialect.name:
-                continue
-            request = Request(Purpose(LIST), other.path(LIST), parse_table_names, "GET")
-            with contextlib.suppress(Exception):
-                if isinstance(self.session.send(request, retries=0), Result):
-                    cure = (
-                        "this server offers another API; connect with "
-                        f'dialect="{name}", or check the URL'
-                    )
-                    return dataclasses.replace(failure, cure=cure)
+        request = Request(Purpose(LIST), LANCEDB.path(LIST), parse_table_names, "GET")
+        with contextlib.suppress(Exception):
+            if isinstance(self.session.send(request, retries=0), Result):
+                cure = (
+                    "this server offers another API; connect with "
+                    'dialect="lancedb", or check the URL'
+                )
+                return dataclasses.replace(failure, cure=cure)
         return failure
 
     def find_result(self, request: Request) -> Result | None:

@@ -44,6 +44,7 @@ from rt_frames._protocol.conditions import to_sql
 from rt_frames._protocol.operations import (
     APPEND,
     CREATE,
+    MAX_BODY_BYTES,
     REPLACE,
     REPLACE_WHERE,
     UPSERT,
@@ -76,8 +77,6 @@ log = logging.getLogger("rt_frames")
 IfExists = Literal["fail", "skip", "replace", "append", "upsert"]
 # bytes; before a larger upload, one list request checks address, key and name
 LIST_FIRST_ABOVE = 8 * 2**20
-# bytes of an upsert, which has no parts; hosted services refuse bodies above 100 MB
-MAX_UPSERT_BYTES = 90_000_000
 
 
 @dataclass(frozen=True)
@@ -433,11 +432,11 @@ class _Limited:
 
     def check(self, nbytes: int | None) -> None:
         """Raise PayloadTooLarge for more bytes than hosted services accept."""
-        if nbytes is None or nbytes <= MAX_UPSERT_BYTES:
+        if nbytes is None or nbytes <= MAX_BODY_BYTES:
             return
         raise errors.PayloadTooLarge(
             f"could not upsert into table {self.table!r}: an upsert is one request, of "
-            f"at most {format_bytes(MAX_UPSERT_BYTES)} on this server; nothing was "
+            f"at most {format_bytes(MAX_BODY_BYTES)} on this server; nothing was "
             "stored; upsert the rows in several calls",
             table=self.table,
         )

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rt_frames._protocol.arrow_messages import Bytes, MessageFile, TooLarge
+from rt_frames._protocol.arrow_messages import (
+    END_OF_STREAM,
+    MARKER,
+    Bytes,
+    MessageFile,
+    TooLarge,
+)
 from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 
@@ -103,7 +109,7 @@ def _check_start(start: bytes) -> None:
     for magic, mistake in _OTHER_FORMATS.items():
         if start.startswith(magic):
             raise HTTPError(400, f"the body is {mistake}")
-    if start[:4] != b"\xff\xff\xff\xff" or len(start) < 8 or start[4:] == b"\0\0\0\0":
+    if not start.startswith(MARKER) or len(start) < 8 or start == END_OF_STREAM:
         raise HTTPError(
             400,
             "the body is not an Arrow IPC stream, but empty, truncated or another format such as "

@@ -263,11 +263,6 @@ def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
     return table.schema, ids(table.lance_schema.fields())
 
 
-def replace(folder: Path, staged: Path) -> int:
-    """Commit a staged table as the next version of the table in ``folder``."""
-    return _overwrite(folder, [staged])
-
-
 def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
     """Commit staged tables as the next version of the table in ``folder``.
 
@@ -278,14 +273,15 @@ def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
             409,
             "the table was changed while its new rows were sent; nothing was stored; try again",
         )
-    return _overwrite(folder, parts, max_retries=0)
+    return replace(folder, parts, max_retries=0)
 
 
 class Damaged(HTTPError):
     """500 for a table that cannot be opened, and so not be changed."""
 
 
-def _overwrite(folder: Path, tables: list[Path], **options: Any) -> int:
+def replace(folder: Path, tables: list[Path], **options: Any) -> int:
+    """Commit staged tables as the next version of the table in ``folder``."""
     try:
         old = lance.dataset(str(folder))
     except BaseException as error:

@@ -71,7 +71,6 @@ _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 _NOT_FOUND = re.compile(r"not found: \S+/\S+", re.IGNORECASE)
 # after the reason, Lance names a place in its source code
 _SOURCE_PLACE = ".rs:"
-_VALUE_ERROR = "LanceError(Arrow)"
 _CAST_ERROR = "Cast error"
 _INPUT_ERRORS = ("Invalid user input", "applying filter expression")
 # what Lance writes before its reason
@@ -174,15 +173,6 @@ def open_table(folder: Path, version: int | None = None, state: str = "") -> Any
             404,
             f"version {version} does not exist or was removed{state}",
         ) from error
-
-
-def begin(folder: Path, staged: Path) -> None:
-    """Prepare a staging folder for an append by copying the table's newest manifest.
-
-    The manifest has the table's version and field ids. Without these ids, a column that
-    was ever cast would be null in the new rows.
-    """
-    copy_manifest(folder, newest_version(folder), staged)
 
 
 def copy_manifest(folder: Path, version: int, staged: Path) -> None:

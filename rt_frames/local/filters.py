@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from rt_frames._protocol.conditions import MAX_BYTES, find_fault
+from rt_frames._protocol.conditions import MAX_BYTES, QUOTED, find_fault
 from rt_frames._text import format_bytes
 from rt_frames.local.http_error import HTTPError
 
@@ -19,9 +19,7 @@ MAX_NESTED = 250
 # AND and OR in a chain and what is around it; 30,000 to 50,000 crash pylance 14
 MAX_JOINED = 12_000
 _CLOSINGS = {"(": ")", "[": "]", "{": "}", "case": "end"}
-# a quoted text or name, which is one operand
-_QUOTED = re.compile("'[^']*'|`[^`]*`")
-# characters with which Lance may find other quotes than `_QUOTED`
+# characters with which Lance may find other quotes than `QUOTED`
 _UNCLEAR = re.compile(r"['`\\$]")
 # a text, which calls nothing, or what is called; || makes texts of texts
 _CALL = re.compile(r"'[^']*'|`([^`]*)`(?:\s*(\())?|(\w+)\s*\(|(\|\|)")
@@ -70,7 +68,7 @@ def check_filter(text: Any, state: str = "; nothing was changed") -> str | None:
     if fault:
         fact, cure = fault
         raise HTTPError(400, f"the filter {text!r:.100} {fact}{state}; {cure}")
-    bare = _QUOTED.sub(" ", text)
+    bare = QUOTED.sub(" ", text)
     is_clear = not _UNCLEAR.search(bare)
     nested, joined = _count_nested(bare)
     if not is_clear:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.types as is_
 
 from rt_frames._names import duplicates
-from rt_frames._schema.data_type import show_type, storage
+from rt_frames._schema.data_type import show_type, storage, value_type
 from rt_frames._schema.keys import (
     compact,
     compared_bytes,
@@ -105,13 +105,8 @@ def check(keys: list[str], schema: pa.Schema, table: pa.Schema) -> None:
 def _can_be_key(arrow: pa.DataType) -> bool:
     if isinstance(arrow, pa.JsonType):
         return False
-    plain = _plain_type(arrow)
+    plain = value_type(storage(arrow))
     return not any(test(plain) for test in _NO_KEYS)
-
-
-def _plain_type(arrow: pa.DataType) -> pa.DataType:
-    plain = storage(arrow)
-    return plain.value_type if is_.is_dictionary(plain) else plain
 
 
 def stage(

@@ -32,7 +32,9 @@ from cheroot.server import HTTPConnection, HTTPRequest
 from cheroot.workers.threadpool import WorkerThread
 from cheroot.wsgi import Gateway_10, Server
 
+from rt_frames._arguments import is_visible
 from rt_frames._protocol.operations import ABILITIES
+from rt_frames._protocol.responses import ABILITIES_HEADER, SERVER_HEADER
 from rt_frames._text import show_value
 from rt_frames._threads import end_at_next_interrupt
 from rt_frames._version import __version__
@@ -113,9 +115,7 @@ class LocalService:
     ) -> None:
         self.root = Path(root).expanduser()
         self._server: Any = None
-        if api_key is not None and (
-            not api_key or not all("!" <= char <= "~" for char in api_key)
-        ):
+        if api_key is not None and not is_visible(api_key):
             raise ValueError(
                 "api_key: expected visible ASCII characters without spaces, at least one"
             )
@@ -129,7 +129,6 @@ class LocalService:
             )
         self._bind = host, port
         self._keep = keep
-        self._application: Any = None
         self._key = api_key or secrets.token_urlsafe(32)
         self._lock = threading.Lock()
 
@@ -211,7 +210,6 @@ class LocalService:
             try:
                 store = Store(self.root, self._keep)
                 application = Application(store, self._key, self._bind[0])
-                self._application = application
                 _do_uninterrupted(partial(self._listen, application))
             except KeyboardInterrupt:
                 _do_uninterrupted(self._stop)
@@ -376,8 +374,8 @@ class _Request(HTTPRequest):
             f"HTTP/1.1 {status}\r\n"
             "Content-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n"
-            f"x-rt-frames: {__version__}\r\n"
-            f"x-rt-frames-can: {' '.join(ABILITIES)}\r\n"
+            f"{SERVER_HEADER}: {__version__}\r\n"
+            f"{ABILITIES_HEADER}: {' '.join(ABILITIES)}\r\n"
             "Connection: close\r\n"
             "\r\n"
             f"{body}"

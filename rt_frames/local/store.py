@@ -275,7 +275,10 @@ class Store:
             folder = staged / "table"
             with self.locked_table(name) as target:
                 self.forget_versions(target)
-                engine.begin(target, folder)
+                # with the ids of fields: without them, a column that was ever cast
+                # would be null in the new rows
+                newest = engine.newest_version(target)
+                engine.copy_manifest(target, newest, folder)
                 (folder / UPLOAD).write_text(name)
             yield folder
 
@@ -298,7 +301,7 @@ class Store:
             # `Missing` if it was dropped meanwhile: the name is free
             with contextlib.suppress(Missing), self.locked_table(name):
                 try:
-                    return commits.replace(target, staged)
+                    return commits.replace(target, [staged])
                 except commits.Damaged:
                     self._remove(target)
         raise self._taken(name)

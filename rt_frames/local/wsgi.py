@@ -21,8 +21,15 @@ from urllib.parse import parse_qs, unquote
 
 import pyarrow as pa
 
+from rt_frames._protocol.calls import ARROW_STREAM, JSON
 from rt_frames._protocol.operations import ABILITIES
-from rt_frames._protocol.responses import CALL_HEADER
+from rt_frames._protocol.responses import (
+    ABILITIES_HEADER,
+    CALL_HEADER,
+    LANCEDB_HEADER,
+    PARTS_SINCE,
+    SERVER_HEADER,
+)
 from rt_frames._schema.data_type import to_data_type
 from rt_frames._text import list_names, make_printable
 from rt_frames._version import __version__
@@ -48,11 +55,7 @@ log = logging.getLogger("rt_frames")
 # one line per request
 access = logging.getLogger("rt_frames.access")
 
-ARROW = "application/vnd.apache.arrow.stream"
-JSON = "application/json"
 MAX_JSON_BYTES = 16 * 2**20
-# the first version of LanceDB's servers with multipart writes
-VERSION = "0.4.0"
 EXTENSION_NAME = "ARROW:extension:name"
 EXTENSION_METADATA = "ARROW:extension:metadata"
 Environ = dict[str, Any]
@@ -91,7 +94,7 @@ class Application:
         body: Body = environ["rt_frames.body"]
         start = time.monotonic()
         status, answer = self._answer(environ, body)
-        if _content_type(environ) == ARROW:
+        if _content_type(environ) == ARROW_STREAM:
             # that of batches, which the pool would keep
             pa.default_memory_pool().release_unused()
         access.debug(
@@ -106,7 +109,7 @@ class Application:
         payload: Iterable[bytes]
         if isinstance(answer, Iterator):
             payload = answer
-            headers = [("Content-Type", ARROW)]
+            headers = [("Content-Type", ARROW_STREAM)]
         else:
             encoded = json.dumps(answer).encode()
             payload = [encoded]
@@ -218,7 +221,7 @@ class Application:
         self, environ: Environ, body: Body, name: str, *, replace: bool = False
     ) -> dict[str, Any]:
         self._store.check_free(name, replace=replace)
-        _check_content_type(environ, ARROW)
+        _check_content_type(environ, ARROW_STREAM)
         schema, batches = open_stream(body)
         version, environ["rt_frames.etag"] = self._store.create(
             name, schema, batches, replace=replace
@@ -259,12 +262,12 @@ class Application:
             )
         if mode == "overwrite":
             return self._create(environ, body, name, replace=True)
-        _check_content_type(environ, ARROW)
+        _check_content_type(environ, ARROW_STREAM)
         return {"version": self._store.append(name, *open_stream(body))}
 
     def _merge_insert(self, environ: Environ, body: Body, name: str) -> dict[str, int]:
         self._store.check_there(name)
-        _check_content_type(environ, ARROW)
+        _check_content_type(environ, ARROW_STREAM)
         keys = merge.parse_keys(parse_qs(str(environ["QUERY_STRING"])))
         return self._store.merge(name, keys, *open_stream(body))
 
@@ -277,7 +280,7 @@ class Application:
                 f"unknown parameters: {list_names(sorted(unknown))}; nothing was changed; "
                 "leave them out",
             )
-        _check_content_type(environ, ARROW)
+        _check_content_type(environ, ARROW_STREAM)
         schema, batches = open_stream(body)
         condition = replace_where.parse_condition(schema)
         return self._store.replace_where(name, condition, schema, batches)
@@ -292,7 +295,7 @@ class Application:
         *,
         replace: bool,
     ) -> dict[str, Any]:
-        _check_content_type(environ, ARROW)
+        _check_content_type(environ, ARROW_STREAM)
         if not re.fullmatch(r"[0-9a-fA-F-]{1,64}", part):
             raise HTTPError(400, f"upload_part_id: expected a UUID, got {part!r:.100}")
         body.checksum = 0
@@ -338,7 +341,7 @@ class Application:
                 "the embedded service does not compute columns; send an Arrow schema "
                 "without rows, to add columns of nulls",
             )
-        _check_content_type(environ, ARROW)
+        _check_content_type(environ, ARROW_STREAM)
         schema, batches = open_stream(body)
         if next(batches, None) is not None:
             raise HTTPError(
@@ -453,9 +456,9 @@ class Application:
 
 def _common_headers(environ: Environ) -> list[tuple[str, str]]:
     headers = [
-        ("phalanx-version", VERSION),
-        ("x-rt-frames", __version__),
-        ("x-rt-frames-can", " ".join(ABILITIES)),
+        (LANCEDB_HEADER, "{}.{}.0".format(*PARTS_SINCE)),
+        (SERVER_HEADER, __version__),
+        (ABILITIES_HEADER, " ".join(ABILITIES)),
     ]
     etag = environ.get("rt_frames.etag")
     if etag:

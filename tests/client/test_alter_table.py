@@ -222,6 +222,15 @@ LATER = [
 ]
 
 
+def test_a_list_of_frames_leaves_times_that_polars_reads_as_they_are(client, name):
+    times = pa.array([1], pa.time64("us"))
+    table = client.create_table(name, pa.table({"t": times}))
+    frame = pl.DataFrame({"t": [datetime.time(0, 0, 0, 1)]})
+    for data in (frame, [frame]):
+        assert "nothing to alter" in repr(rt.alter_table(data, name, client=client))
+    assert table.schema.field("t").type == times.type
+
+
 @pytest.mark.parametrize("options", LATER)
 def test_a_second_call_changes_nothing_and_says_so(table, options):
     today = STORED.rename(RENAME).cast({"quantity": pl.Int32, "tag": pl.Categorical})

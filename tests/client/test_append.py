@@ -246,6 +246,15 @@ def draw_frame(draw, families: dict[str, list]) -> pl.DataFrame:
     return draw(dataframes(columns, max_size=4))
 
 
+def test_moments_in_gmt_fit_a_column_without_a_zone_as_those_in_utc_do(place, name):
+    moments = pa.array([0], pa.timestamp("us"))
+    place.create(name, pa.table({"at": moments}))
+    for zone in ("GMT", "UTC"):
+        rows = pa.table({"at": moments.cast(pa.timestamp("us", zone))})
+        place.create(name, rows, if_exists="append")
+    assert place.rows(name, "at") == [{"at": dt.datetime(1970, 1, 1)}] * 3
+
+
 @st.composite
 def two_frames(draw):
     """Draw a frame, and a second one with some of its columns.

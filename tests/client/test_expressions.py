@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import datetime as dt
 import functools
@@ -526,6 +527,7 @@ NO_TUPLES = [
     [n > 1],
     [("n", ">")],
     [("n", "like", 1)],
+    [("n", ["=="], 1)],
     [("n", "in", "ab")],
     [("n", "==", [1])],
     [("n", "==", None)],
@@ -542,6 +544,19 @@ def test_other_lists_are_refused(table, filters):
     with pytest.raises(ValueError, match=r"^where: "):
         table.delete(filters)
     assert table.count() == 3
+
+
+def test_a_condition_that_the_service_would_find_too_long_is_not_sent(table):
+    def is_too_long(size):
+        try:
+            return table.count(s == "x" * size) != 0
+        except ValueError as error:
+            return "more than 1.05 MB; nothing was sent" in str(error)
+
+    # the search comes to both sides of the limit
+    sizes = range(2**20 - 100, 2**20)
+    longest = bisect.bisect_left(sizes, x=True, key=is_too_long)
+    assert 0 < longest < len(sizes)
 
 
 FAR = dt.datetime(9999, 12, 31)

@@ -368,7 +368,7 @@ ODD = {  # columns, and what the refusal tells
         [np.array([1.0]), np.array([[1.0, 2.0]]), np.array([1.0])],
         "",
     ),
-    "a list that holds itself": ([ENDLESS], "60 levels"),
+    "a list that holds itself": ([ENDLESS], "32 levels"),
     "categories with and without a zone": (
         categories(MOMENT, MOMENT.replace(tzinfo=UTC)),
         "category",
