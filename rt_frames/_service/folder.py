@@ -35,7 +35,9 @@ class FolderService(Service):
     def __init__(
         self, folder: Path, options: ConnectionOptions, *, start: bool = True
     ) -> None:
-        self._folder = folder
+        self._shown = str(folder)
+        # whatever the working directory is later, or in another process
+        self._folder = folder.absolute()
         self._release: Callable[[], Any] = lambda: None
         self._reopening = threading.Lock()
         url = self._start() if start else "http://127.0.0.1"
@@ -51,7 +53,7 @@ class FolderService(Service):
         try:
             service = _acquire_service(key)
         except OSError as error:
-            raise not_a_folder(self._folder, error) from error
+            raise not_a_folder(self._shown, error) from error
         release = weakref.finalize(self, _release_service, key)
         # services stop with the process
         release.atexit = False
@@ -73,7 +75,7 @@ class FolderService(Service):
             self._release()
 
     def __str__(self) -> str:
-        return str(self._folder)
+        return self._shown
 
     def __reduce__(self) -> tuple[Any, ...]:
         # not started here: an exception while unpickling breaks a process pool

@@ -280,6 +280,22 @@ def test_the_key_shows_nowhere_and_a_pickled_client_takes_it_from_the_environmen
     assert pickle.loads(packed).list_tables() == client.list_tables()
 
 
+def test_a_relative_folder_stays_where_it_is_whatever_the_working_directory_is(
+    tmp_path, monkeypatch
+):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    with rt.connect("./tables", default=False) as client:
+        client.create_table("t", pl.DataFrame({"a": [1]}))
+        monkeypatch.chdir(elsewhere)
+        with pickle.loads(pickle.dumps(client)) as unpickled:
+            assert unpickled.list_tables() == ["t"]
+        client.close()
+        assert client.list_tables() == ["t"]
+    assert list(elsewhere.iterdir()) == []
+
+
 def test_F42_a_client_that_is_unpickled_beside_another_key_sends_neither(
     server, monkeypatch
 ):
