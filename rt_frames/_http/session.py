@@ -39,6 +39,7 @@ from urllib3.exceptions import (
 )
 from urllib3.util import parse_url
 
+from rt_frames import errors
 from rt_frames._http.arguments import (
     ConnectionOptions,
     Key,
@@ -412,17 +413,23 @@ def retry(
     start = time.monotonic()
     attempts = 0
     unknown = None
+    partly = None
     while True:
         outcome = attempt(request)
         attempts += 1
         if isinstance(outcome, Result):
             return outcome
         unknown = find_unknown(outcome, unknown)
+        if outcome.sent:
+            partly = outcome
         pause = outcome.retry_after
         if pause is None:
             pause = random.uniform(0, 0.5 * 2 ** min(attempts, 4))  # noqa: S311  # nosec B311  # jitter needs no cryptographic randomness
         is_late = time.monotonic() + pause - start > deadline
         if attempts > retries or is_late or not may_repeat(outcome, request):
+            # an error that says that nothing was sent is one of all attempts
+            if partly is not None and outcome.error is errors.ConnectError:
+                outcome = partly
             outcome = unknown or outcome
             outcome.facts.update(request_id=request.id, attempts=attempts)
             return outcome

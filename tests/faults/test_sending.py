@@ -328,6 +328,30 @@ def test_F37_interim_answers_do_not_end_an_upload_and_the_last_is_its_answer(
     assert len(server.posts) == 1
 
 
+def test_an_upload_that_was_cut_is_not_said_to_be_unsent_if_the_server_is_gone_then(
+    caplog,
+):
+    def script(connection):
+        request = connection.head()
+        while request.method == "GET":
+            connection.answer(200, {"tables": []}, {"x-rt-frames-can": "once"})
+            request = connection.head()
+        connection.body(request, MIB)
+        stop.close()
+        connection.reset()
+
+    with contextlib.ExitStack() as stop:
+        server = stop.enter_context(Server(script=script))
+        client = patient(server, dialect="lancedb", retries=1)
+        error = fails(
+            lambda: client.create_table("t", frame(33), compression=None),
+            errors.UploadInterrupted,
+            caplog,
+            r"after sending [\d.]+ MB.*nothing was stored",
+        )
+    assert error.attempts == 2
+
+
 @pytest.mark.parametrize("wait", ["0", "1", "Wed, 21 Oct 2015 07:28:00 GMT", "٣"])
 def test_F21_too_many_requests_is_tried_again_whatever_it_asks_for(
     remote, server, wait
