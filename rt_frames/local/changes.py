@@ -196,8 +196,9 @@ def drop_columns(folder: Path, staged: Path, request: dict[str, Any]) -> dict[st
         )
     with engine.as_http_errors():
         draft = commits.draft(folder, table, staged)
-        added = _add_nulls(table, draft, names)
+        # first: no rows can be written without a column that must not be null
         draft.drop_columns(names)
+        added = _add_nulls(table, draft, names)
         operation = commits.last_operation(draft)
         if added is not None:
             operation = LanceOperation.Merge(added, operation.schema)

@@ -439,6 +439,16 @@ CYCLE = [
 ]
 
 
+def test_the_only_columns_of_old_rows_may_be_dropped_though_they_must_not_be_null(
+    caller,
+):
+    required = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    caller.create("t", pa.table({"id": [1, 2]}, schema=required))
+    assert add(caller, pa.field("k", pa.large_string())).status_code == 200
+    assert ask(caller, "drop_columns", columns=["id"]).status_code == 200
+    assert caller.read("t").to_pydict() == {"k": [None, None]}
+
+
 @pytest.mark.long
 def test_S16_a_service_that_is_killed_has_each_change_whole_or_not_at_all(tmp_path):
     path = str(tmp_path / "t.lance")
