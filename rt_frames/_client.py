@@ -476,31 +476,19 @@ class RemoteTable:
         if condition is not None:
             content["filter"] = condition
         content["version"] = self._read_version
-        if limit != 0:
-            rows = self._query(content)
-            return pa.RecordBatchReader.from_batches(rows.schema, iter(rows))
-        schema = self._schema_of(content.get("columns"))
-        if schema is None:
-            # some servers read 0 as no limit
+        if limit == 0:
+            # which some servers read as no limit
             content["k"] = 1
-            rows = self._query(content)
+        rows = self._query(content)
+        if limit == 0:
             rows.close()
-            schema = rows.schema
-        return pa.RecordBatchReader.from_batches(schema, [])
+            return pa.RecordBatchReader.from_batches(rows.schema, [])
+        return pa.RecordBatchReader.from_batches(rows.schema, iter(rows))
 
     def _condition(self, where: Where | None) -> str | None:
         return reads.find_condition(
             self._service, self.name, where, self._read_version, self._since
         )
-
-    def _schema_of(self, columns: Sequence[str] | None) -> pa.Schema | None:
-        """Return the schema of some columns, or None if a column is unknown."""
-        if self.schema is None or columns is None:
-            return self.schema
-        fields = {column.name: column for column in self.schema}
-        if not fields.keys() >= {*columns}:
-            return None
-        return pa.schema([fields[name] for name in columns])
 
     def _query(self, content: Mapping[str, Any]) -> Rows:
         try:

@@ -157,6 +157,15 @@ def test_some_columns_and_rows_are_read(table):
     assert table.count("n IS NULL") == 1
 
 
+def test_no_rows_have_the_columns_of_today(tmp_path):
+    with rt.connect(tmp_path, default=False) as client:
+        client.create_table("t", pl.DataFrame({"a": [1]}))
+        table = client.table("t")
+        assert table.columns == ["a"]
+        client.create_table("t", pl.DataFrame({"b": [1]}), if_exists="replace")
+        assert table.head(0).columns == ["b"]
+
+
 UNKNOWN = {  # columns that are asked for, and the names that are offered
     "tag": r"'tag'; did you mean 'tags'\?$",
     "At": r"'At'; did you mean 'at'\?$",
