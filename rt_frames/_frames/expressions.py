@@ -102,7 +102,13 @@ def _all_of(filters: list[Any]) -> pl.Expr:
             raise ValueError(
                 f"where: got {show_value(item)} in a list; expected tuples {_TUPLES}"
             )
-        parts.append(_from_tuple(*item))
+        try:
+            parts.append(_from_tuple(*item))
+        except (TypeError, pl.exceptions.PolarsError):
+            raise ValueError(
+                f"where: column {item[0]!r}: Polars takes no {show_value(item[2])}; "
+                "nothing was sent; pass values of one type that it has"
+            ) from None
     if not parts:
         raise ValueError(f"where: got no tuple; expected a list of {_TUPLES}")
     return functools.reduce(operator.and_, parts)
@@ -118,7 +124,7 @@ def _from_tuple(name: str, op: str, value: Any) -> pl.Expr:
             )
         values = []
         for one in value:
-            _check_cut(at, one)
+            _check_value(name, one)
             values.append(_plain(one))
         if any(isinstance(one, np.datetime64 | np.timedelta64) for one in values):
             # Polars 2.1 makes no list of them
@@ -128,7 +134,7 @@ def _from_tuple(name: str, op: str, value: Any) -> pl.Expr:
     compare = _COMPARISONS.get("==" if op == "=" else op)
     if compare is None:
         raise ValueError(f"{at}: unknown operator {show_value(op)}; expected {_TUPLES}")
-    _check_cut(at, value)
+    _check_value(name, value)
     if isinstance(value, list | tuple | dict | set | pl.Expr):
         raise ValueError(f"{at}: {op!r} needs one value, got {show_value(value)}")
     made: pl.Expr = compare(column, pl.lit(_plain(value)))
@@ -140,14 +146,29 @@ def _plain(value: Any) -> Any:
     return value.bytes if isinstance(value, uuid.UUID) else value
 
 
-def _check_cut(at: str, value: Any) -> None:
-    """Refuse a Timestamp or Timedelta that Polars 2.1 would cut to microseconds."""
-    nanosecond = getattr(value, "nanosecond", getattr(value, "nanoseconds", 0))
-    if nanosecond:
+def _check_value(name: str, value: Any) -> None:
+    """Refuse a null, and what Polars 2.1 would cut to microseconds."""
+    is_null = value is None or type(value).__name__ in ("NAType", "NaTType")
+    if is_null or (
+        isinstance(value, np.datetime64 | np.timedelta64) and np.isnat(value)
+    ):
         raise ValueError(
-            f"{at}: Polars would cut {show_value(value)} to microseconds; pass its "
-            ".to_numpy()"
+            f"where: column {name!r} is compared with a null, which matches no row; use "
+            f"pl.col({name!r}).is_null() for it"
         )
+    nanosecond = getattr(value, "nanosecond", getattr(value, "nanoseconds", 0))
+    if not nanosecond:
+        return
+    cure = "pass its .to_numpy()"
+    zone = getattr(value, "tzinfo", None)
+    if zone is not None:
+        # NumPy has no zones
+        moment = f'pl.lit({value.value}).cast(pl.Datetime("ns", "{zone}"))'
+        cure = f"write an expression with {moment}"
+    raise ValueError(
+        f"where: column {name!r}: Polars would cut {show_value(value)} to microseconds; "
+        f"{cure}"
+    )
 
 
 def parse(
