@@ -17,6 +17,8 @@ from typing import Any, get_origin
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
 
 from rt_frames._schema.arrow_text import parse_arrow
 from rt_frames._schema.data_type import INTEGERS, arrow_type, to_data_type
@@ -138,8 +140,21 @@ def to_arrow_type(dtype: Any, path: str = "") -> pa.DataType:
         raise ValueError(f"column {path!r}: {error}" if path else str(error)) from error
 
 
+def _check_zone(arrow: pa.DataType, path: str) -> None:
+    """Refuse a zone that nobody knows: no library could read the column."""
+    if not types.is_timestamp(arrow) or arrow.tz is None:
+        return
+    moment = pa.Array.from_buffers(arrow, 1, [None, pa.py_buffer(bytes(8))])
+    try:
+        pc.call_function("hour", [moment])
+    except pa.ArrowInvalid:
+        zone = f"the time zone {arrow.tz!r:.100}"
+        raise unsupported(path, zone, "pass one such as Europe/Berlin") from None
+
+
 def _convert(dtype: Any, path: str) -> pa.DataType:
     if isinstance(dtype, pa.DataType):
+        _check_zone(dtype, path)
         return to_portable(dtype, path)
     if isinstance(dtype, str):
         return _convert(_parse(dtype, path), path)

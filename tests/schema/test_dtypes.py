@@ -481,6 +481,7 @@ NEW_YORK = tz.tzstr("EST5EDT")
 UNEVEN = dt.timezone(dt.timedelta(seconds=90))
 PARTS = pa.month_day_nano_interval()
 REFUSED = [  # what helps, and a dtype that is refused with it
+    ("Europe/Berlin", "timestamp[us, tz=Berlin]"),
     ("to_timestamp", pd.PeriodDtype("D")),
     ("to_timestamp", pd.PeriodDtype),
     ("to_timestamp", "period[D]"),
