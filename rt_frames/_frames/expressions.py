@@ -163,7 +163,8 @@ def _check_value(name: str, value: Any) -> None:
     zone = getattr(value, "tzinfo", None)
     if zone is not None:
         # NumPy has no zones
-        moment = f'pl.lit({value.value}).cast(pl.Datetime("ns", "{zone}"))'
+        number = getattr(value, "value", 0)
+        moment = f'pl.lit({number}).cast(pl.Datetime("ns", "{zone}"))'
         cure = f"write an expression with {moment}"
     raise ValueError(
         f"where: column {name!r}: Polars would cut {show_value(value)} to microseconds; "
