@@ -428,7 +428,8 @@ def retry(
         is_late = time.monotonic() + pause - start > deadline
         if attempts > retries or is_late or not may_repeat(outcome, request):
             # an error that says that nothing was sent is one of all attempts
-            if partly is not None and outcome.error is errors.ConnectError:
+            is_unsent = outcome.error in (errors.ConnectError, errors.TLSError)
+            if partly is not None and is_unsent:
                 outcome = partly
             outcome = unknown or outcome
             outcome.facts.update(request_id=request.id, attempts=attempts)
