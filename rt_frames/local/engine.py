@@ -254,7 +254,8 @@ def check_fits(schema: pa.Schema, table: pa.Schema) -> None:
             raise HTTPError(
                 400,
                 f"column {name!r} is {show_type(types[name])}, but {show_type(field.type)} "
-                "in the table; nothing was changed; cast it first",
+                "in the table; nothing was changed; cast it, or send it again if the table was "
+                "altered meanwhile",
             )
 
 
