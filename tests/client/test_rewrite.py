@@ -137,6 +137,19 @@ METRES = pa.field("item", pa.int64(), metadata={"unit": "m"})
 INSIDE = [pa.field("s", pa.struct([GRAMS])), pa.field("l", pa.list_(METRES))]
 
 
+def test_values_become_text_in_arrows_spelling_on_either_way(client):
+    before = pl.DataFrame(
+        {"b": [True], "at": [datetime.datetime(2024, 1, 1)], "f": [1.0]}
+    )
+    spelled = [("true", "2024-01-01 00:00:00.000000", "1")]
+    client.create_table("t", before)
+    rewrite(pl.DataFrame(schema=dict.fromkeys(before.columns, pl.String)))
+    assert client.table("t").to_polars().rows() == spelled
+    text = dict.fromkeys(before.columns, "large_string")
+    client.create_table("t", before, dtypes=text, if_exists="replace")
+    assert client.table("t").to_polars().rows() == spelled
+
+
 def test_metadata_stays_and_indices_go_with_a_warning(client, caplog):
     rows = {"id": [7], "n": [1], "s": [{"g": 0.5}], "l": [[1]]}
     made = pa.table(rows, pa.schema([ID, WEIGHT, *INSIDE], MARKS))
