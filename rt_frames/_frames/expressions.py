@@ -146,12 +146,16 @@ def _plain(value: Any) -> Any:
     return value.bytes if isinstance(value, uuid.UUID) else value
 
 
+def _is_null(value: Any) -> bool:
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    # pandas' own, which need not be loaded
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
 def _check_value(name: str, value: Any) -> None:
     """Refuse a null, and what Polars 2.1 would cut to microseconds."""
-    is_null = value is None or type(value).__name__ in ("NAType", "NaTType")
-    if is_null or (
-        isinstance(value, np.datetime64 | np.timedelta64) and np.isnat(value)
-    ):
+    if _is_null(value):
         raise ValueError(
             f"where: column {name!r} is compared with a null, which matches no row; use "
             f"pl.col({name!r}).is_null() for it"
@@ -163,8 +167,7 @@ def _check_value(name: str, value: Any) -> None:
     zone = getattr(value, "tzinfo", None)
     if zone is not None:
         # NumPy has no zones
-        number = getattr(value, "value", 0)
-        moment = f'pl.lit({number}).cast(pl.Datetime("ns", "{zone}"))'
+        moment = f'pl.lit({value.value}).cast(pl.Datetime("ns", "{zone}"))'
         cure = f"write an expression with {moment}"
     raise ValueError(
         f"where: column {name!r}: Polars would cut {show_value(value)} to microseconds; "

@@ -116,11 +116,11 @@ def _sent_by_type(
     # a type of the caller's own may have no hash
     key = None if isinstance(arrow, pa.ExtensionType) else (arrow, cast)
     if key is None or key not in known:
-        known[key] = _sent(field, cast, None if casts is None else field)
+        known[key] = _sent(field, cast, is_sent=casts is not None)
     return known[key]
 
 
-def _sent(field: pa.Field, cast: pa.DataType | None, column: pa.Field | None) -> _Sent:
+def _sent(field: pa.Field, cast: pa.DataType | None, *, is_sent: bool) -> _Sent:
     name = field.name
     portable = to_portable(field.type, name)
     arrow = portable if cast is None else cast
@@ -129,7 +129,7 @@ def _sent(field: pa.Field, cast: pa.DataType | None, column: pa.Field | None) ->
         raise UnsupportedTypeError(
             f"column {name!r}: lists or bytes of the fixed size 0 hold no values; leave the column out"
         )
-    _check_type(arrow, column, name)
+    _check_type(arrow, field if is_sent else None, name)
     return _Sent(
         arrow,
         contains(arrow, types.is_dictionary),

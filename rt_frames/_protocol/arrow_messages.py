@@ -85,9 +85,11 @@ class MessageFile:
         length = self._read(4)
         if marker != MARKER:
             raise ValueError("a message of the Arrow stream has no marker")
-        if length == END_OF_STREAM[4:]:
+        size = int.from_bytes(length, "little")
+        if not size:
+            # the end of the stream
             return [length, marker]
-        metadata = self._read(int.from_bytes(length, "little"))
+        metadata = self._read(size)
         try:
             message = _Message(metadata)
             body = self._read(message.body_bytes)
