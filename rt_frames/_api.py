@@ -120,13 +120,12 @@ def to_table(
         Which rows "replace" replaces, such as ``pl.col("day") == day``; an expression
         or tuples as in `RemoteTable.to_arrow`. Each row of the frame must match it,
         too: one that does not raises an error that names it, and nothing is stored. The
-        same call again ends in the same rows. Needs an embedded service.
+        same call again ends in the same rows. Needs a folder.
     on : str or list of str, optional
         The key columns of an upsert, whose values identify a row: whole numbers, text,
         binary, dates, times, decimals, booleans, UUIDs or categories. A null key, or
         two rows with the same key, raise an error that names the rows. The keys of all
-        rows are kept in memory until they are checked. Several columns need an embedded
-        service.
+        rows are kept in memory until they are checked. Several columns need a folder.
     add_columns : bool, default False
         Whether "append", "upsert" and "replace" with ``where`` first add the columns
         that only the frame has, with nulls in the rows of the table. Without it, such
@@ -440,7 +439,7 @@ def plan_alterations(
         drop_columns=drop_columns,
         # other services may describe only the storage of extension types
         shows_extensions=table is not None
-        and "extensions" in service_of(table.client).can,
+        and service_of(table.client).dialect.describes_extensions,
         stored=is_stored,
         compare_nullability=are_schemas,
         read_type=type_reader(after) if is_stored else None,
@@ -518,8 +517,8 @@ def alter_table(
         Whether to read all rows, cast them exactly and replace the table in one commit.
         This allows casts that the engine refuses, and lossy casts: a value that does
         not fit raises an error that names its row. Indices are dropped, with a warning.
-        Nobody else may write to the table meanwhile; the embedded service refuses the
-        commit otherwise. Needs a folder, or ``dialect="lancedb"`` and a server that
+        Nobody else may write to the table meanwhile; a folder refuses the commit
+        otherwise. Needs a folder, or ``dialect="lancedb"`` and a server that
         supports multipart writes.
     dtypes, index, clean_names : optional
         As in `plan_alterations`.

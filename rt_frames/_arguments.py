@@ -13,10 +13,6 @@ from rt_frames._text import show_value
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# keywords of earlier versions, and what replaces them
-_GONE = {
-    "params": 'values go into the condition, as in where=pl.col("day") == day',
-}
 
 
 def is_visible(text: str) -> bool:
@@ -63,13 +59,9 @@ def by_keyword(**by_type: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         @functools.wraps(function)
         def call(*args: P.args, **options: P.kwargs) -> T:
             __tracebackhide__ = True
-            value = args[most] if len(args) > most else None
-            keyword = by_type.get(type(value).__name__)
-            for gone in _GONE.keys() & {*options, keyword}:
-                raise TypeError(
-                    f"{function.__name__}: {gone}= is gone; nothing was sent; {_GONE[gone]}"
-                )
             if len(args) > most and others:
+                value = args[most]
+                keyword = by_type.get(type(value).__name__)
                 cure = f"by its keyword, one of {', '.join(others)}"
                 if keyword is not None:
                     cure = f"as {keyword}={show_value(value)}"

@@ -44,6 +44,7 @@ from rt_frames._schema.alterations import (
 )
 from rt_frames._schema.data_type import is_list, iter_fields
 from rt_frames._service import alter, changes, history, reads
+from rt_frames._service.hosted import HostedService
 from rt_frames._service.service import Service
 from rt_frames._service.where import write_fitting
 from rt_frames._service.write import IfExists, WriteOptions, write
@@ -111,7 +112,7 @@ class Client:
         # before anything can raise, as a traceback may show the arguments
         api_key = Key(api_key)
         headers = hide_values(headers)
-        self._service = Service(
+        self._service: Service = HostedService(
             url,
             api_key,
             parse_options(timeout, retries, headers, verify),
@@ -121,7 +122,7 @@ class Client:
 
     @property
     def url(self) -> str:
-        """The service's address.
+        """The service's address, or the folder.
 
         Examples
         --------
@@ -732,7 +733,6 @@ class RemoteTable:
         return scan(schema, read, is_pure=version is not None)
 
     @hide_traceback
-    @by_keyword(list="params", tuple="params")
     def count(self, where: Where | None = None) -> int:
         """Count the rows.
 
@@ -764,7 +764,6 @@ class RemoteTable:
         )
 
     @hide_traceback
-    @by_keyword(list="params", tuple="params")
     def delete(self, where: Where) -> int | None:
         """Delete the rows that match a condition, in one commit.
 
@@ -816,7 +815,7 @@ class RemoteTable:
     def history(self, limit: int = 100) -> tuple[Version, ...]:
         """List the versions of the table that are kept, newest first.
 
-        Left out are those in which an embedded service only merged files. They have
+        Left out are those in which a folder only merged files. They have
         the rows of the version before.
 
         Parameters
@@ -827,8 +826,8 @@ class RemoteTable:
         Returns
         -------
         tuple of Version
-            The versions, shown as a table. An embedded service reports operations and
-            rows; others may leave them out.
+            The versions, shown as a table. A folder reports operations and rows; other
+            services may leave them out.
 
         Raises
         ------
@@ -902,8 +901,8 @@ class RemoteTable:
     def compact(self, *, purge: bool = False) -> RemoteTable:
         """Merge the table's small files, and optionally remove what was deleted.
 
-        A folder and an embedded service merge small files by themselves, when a write
-        finds many of them. This merges them now, while other writers wait.
+        A folder merges small files by itself, when a write finds many of them. This
+        merges them now, while other writers wait.
 
         Deleted rows, dropped columns and values before a cast are on the disk until
         their versions expire and their files are rewritten. ``purge=True`` removes

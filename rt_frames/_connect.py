@@ -25,14 +25,15 @@ from rt_frames._http.arguments import (
     parse_options,
 )
 from rt_frames._protocol.operations import parse_dialect
-from rt_frames._service.folder import FolderService, not_a_folder
-from rt_frames._service.service import Service
+from rt_frames._service.folder import not_a_folder, open_folder
+from rt_frames._service.hosted import HostedService
 from rt_frames._text import show_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rt_frames._names import DialectName
+    from rt_frames._service.service import Service
 
 _default_client: Client | None = None
 # RT_FRAMES_* values from which the default client was made
@@ -46,7 +47,7 @@ if sys.platform == "win32":
 _WAYS_TO_CONNECT = """Ways to connect:
     rt.connect("https://words-x1.us-east-1.example.com", api_key="...")                # a hosted service
     rt.connect("words-x1", region="us-east-1", domain="example.com", api_key="...")    # the same, in parts
-    rt.connect("./tables")                      # a folder: the embedded service, without an account
+    rt.connect("./tables")                      # a folder, without an account
 or set RT_FRAMES_URL and RT_FRAMES_API_KEY in the environment (or RT_FRAMES_DB, RT_FRAMES_REGION, RT_FRAMES_DOMAIN)"""
 
 
@@ -64,7 +65,7 @@ def connect(
     dialect: DialectName | None = None,
     default: bool = True,
 ) -> Client:
-    """Connect to a service by URL, or to the embedded one by folder.
+    """Connect to a service by URL, or to a folder.
 
     It makes no request.
 
@@ -72,10 +73,9 @@ def connect(
     ----------
     target : str or path, optional
         A base URL that begins with ``https://``; a database's name, with ``region`` and
-        ``domain``; or a folder for the embedded service, created if missing: a path, or
-        a string that begins with ``./``, ``../``, ``/`` or ``~``. Defaults to
-        ``RT_FRAMES_URL``, or ``RT_FRAMES_DB``, ``RT_FRAMES_REGION`` and
-        ``RT_FRAMES_DOMAIN``.
+        ``domain``; or a folder of tables, created if missing: a path, or a string that
+        begins with ``./``, ``../``, ``/`` or ``~``. Defaults to ``RT_FRAMES_URL``, or
+        ``RT_FRAMES_DB``, ``RT_FRAMES_REGION`` and ``RT_FRAMES_DOMAIN``.
     api_key : str, optional
         The project's key. Defaults to ``RT_FRAMES_API_KEY``; a folder needs none.
     region, domain : str, optional
@@ -86,9 +86,7 @@ def connect(
         chunk of the body, and to receive the whole response (of rows, each chunk).
         Defaults to ``(10, 60, 300)``.
     retries : int, default 2
-        Number of retries, for requests that cannot take effect twice. On an embedded
-        service these are writes and changes, too: it stores each once, however often it
-        is sent, as its response headers say.
+        Number of retries, for requests that cannot take effect twice.
     headers : dict of str to str, optional
         Extra headers for every request. Their values are secrets, except those of
         ``x-lancedb-…`` headers.
@@ -162,10 +160,8 @@ def _make_service(
     parsed_dialect = parse_dialect(dialect)
     if isinstance(target, Path):
         if api_key is not None:
-            raise ValueError(
-                "api_key: the embedded service of a folder needs no key; leave it out"
-            )
-        return FolderService(target, options)
+            raise ValueError("api_key: a folder needs no key; leave it out")
+        return open_folder(target, options)
     target = parse_base_url(target, allow_insecure=allow_insecure)
     if api_key is None:
         api_key = Key(os.environ.get("RT_FRAMES_API_KEY"))
@@ -174,7 +170,7 @@ def _make_service(
             raise errors.NotConnectedError(
                 f'no API key for {host:.100}; pass api_key="…", or set RT_FRAMES_API_KEY'
             )
-    return Service(
+    return HostedService(
         target, api_key, options, parsed_dialect, allow_insecure=allow_insecure
     )
 
@@ -259,9 +255,7 @@ def _parse_folder(target: str | os.PathLike[str]) -> Path:
         # no such user, a cycle of links, or a name that is too long
         raise not_a_folder(target, error) from None
     if is_file:
-        raise ValueError(
-            f"{folder} is a file; expected a folder for the embedded service's tables"
-        )
+        raise ValueError(f"{folder} is a file; expected a folder of tables")
     return folder
 
 

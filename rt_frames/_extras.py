@@ -9,11 +9,11 @@ _MODULES = ("cheroot", "lance")
 
 
 def require_local() -> None:
-    """Raise ImportError if the embedded service is not installed or supported here."""
+    """Raise ImportError if folders are not installed for, or not supported here."""
     if sys.platform == "win32":
         raise ImportError(
-            "the embedded service needs Linux, macOS or WSL; on Windows, run rt-frames "
-            "serve in WSL, or connect to a hosted service"
+            "folders of tables need Linux, macOS or WSL; on Windows, run rt-frames serve "
+            "in WSL, or connect to a hosted service"
         )
     missing = [name for name in _MODULES if importlib.util.find_spec(name) is None]
     if missing:

@@ -42,21 +42,14 @@ PARTS = [
     ("append", "commit"),
     ("alter", "commit"),
 ]
-# of writes to a service that stores them once
-ONCE = [
-    *[(operation, "") for operation in [*ROWS, *CHANGES[:-1]]],
-    ("create", "empty"),
-    ("append", "commit"),
-]
 OPERATIONS = {
     operation.name: operation
     for operation in vars(operations).values()
     if isinstance(operation, operations.Operation)
 }
 REQUESTS = [
-    *[(operation, "", None) for operation in READS + ROWS + CHANGES],
-    *[(operation, step, None) for operation, step in PARTS],
-    *[(operation, step, 1) for operation, step in ONCE],
+    *[(operation, "") for operation in READS + ROWS + CHANGES],
+    *PARTS,
 ]
 # statuses that some code or some document of HTTP gives a meaning of its own
 STATUSES = [
@@ -69,21 +62,18 @@ BODIES: dict[str, tuple[int, Any]] = {
     "400 compressed": (400, {"error": "MESSAGE"}),
     "415 compressed": (415, {"error": "MESSAGE"}),
     "404 conversions": (404, {"error": "no table 'conversions'"}),
-    "404 embedded": (404, {"error": "MESSAGE"}),
     "404 code 4": (404, {"error": "no table", "code": 4}),
     "404 code 12": (404, {"error": "no column 'a'", "code": 12}),
     "409 code 5": (409, {"error": "exists", "code": 5}),
     "409 code 14": (409, {"error": "concurrent commit", "code": 14}),
     "409 code 19": (409, {"error": "not possible in this state", "code": 19}),
-    "401 embedded": (401, {"error": "the x-api-key header is missing"}),
     "429 Retry-After": (429, {"error": "slow down"}),
-    "413 embedded": (413, {"error": "too large"}),
-    "507 embedded": (507, {"error": "no room"}),
+    "413 of a folder": (413, {"error": "too large"}),
+    "500 of a folder": (500, {"error": "MESSAGE"}),
+    "507 of a folder": (507, {"error": "no room"}),
     "200 error": (200, {"error": "it failed"}),
     "202": (202, {}),
     "103 at the end": (103, b""),
-    "200 of another": (200, {"version": 1}),
-    "409 of another": (409, {"error": "MESSAGE"}),
 }
 HOW = [
     *(
@@ -117,7 +107,7 @@ def endings() -> list[str]:
     return [*HOW, *map(str, STATUSES), *BODIES]
 
 
-def failure_of(operation: str, step: str, since: int | None, ending: str) -> Failure:
+def failure_of(operation: str, step: str, ending: str) -> Failure:
     """Return what the package makes of an ending."""
     asked = OPERATIONS[operation]
     table = None if operation == "list" else "t"
@@ -127,7 +117,6 @@ def failure_of(operation: str, step: str, since: int | None, ending: str) -> Fai
         lambda _: None,
         is_compressed=lambda: "compressed" in ending,
         step=step,  # type: ignore[arg-type]
-        since=since,
     )
     sent = 50 if ending in ("partly sent", "early") else 100
     how = ending if ending in HOW else "answered"
@@ -135,16 +124,24 @@ def failure_of(operation: str, step: str, since: int | None, ending: str) -> Fai
     if how in ("early", "answered"):
         response = _response("200 error" if how == "early" else ending)
     after = 7.0 if ending == "429 Retry-After" else None
-    end = Ending(how, "REASON", sent, 100, response, after)  # type: ignore[arg-type]
+    end = Ending(
+        how,  # type: ignore[arg-type]
+        "REASON",
+        sent,
+        100,
+        response,
+        after,
+        is_certain="folder" in ending,
+    )
     failure = explain(request, end)
     if failure is not None:
         return failure
     return explain_unreadable(request, Response(200, {}, b"BODY"), "PROBLEM")
 
 
-def meaning(operation: str, step: str, since: int | None, ending: str) -> Meaning:
+def meaning(operation: str, step: str, ending: str) -> Meaning:
     """Return a row of the file."""
-    failure = failure_of(operation, step, since, ending)
+    failure = failure_of(operation, step, ending)
     table = None if operation == "list" else "t"
     purpose = Purpose(OPERATIONS[operation], table)
     action = Request(purpose, "/", lambda _: None).action
@@ -165,10 +162,7 @@ def _response(ending: str) -> Response:
     if ending == "early 200":
         status = 200
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
-    headers = {"x-rt-frames": "0.4.0"} if "embedded" in ending else {}
-    if "another" in ending:
-        headers = {"x-rt-frames-can": "once", "x-rt-frames-call": "ANOTHER"}
-    return Response(status, headers, body)
+    return Response(status, {}, body)
 
 
 def _generalize(text: str, action: str) -> str:
@@ -196,9 +190,8 @@ def transcript() -> str:
     return "\n".join(sections)
 
 
-def _name(operation: str, step: str, since: int | None) -> str:
-    words = [operation, step, "" if since is None else "once"]
-    return "/".join(filter(None, words))
+def _name(operation: str, step: str) -> str:
+    return "/".join(filter(None, [operation, step]))
 
 
 def _shorten(names: list[str]) -> str:
@@ -209,8 +202,6 @@ def _shorten(names: list[str]) -> str:
         "ROWS": ROWS,
         "CHANGES": CHANGES,
         "PARTS": [f"{name}/part" for name, step in PARTS if step == "part"],
-        "ROWS/once": [_name(name, "", 1) for name in ROWS],
-        "CHANGES/once": [_name(name, "", 1) for name in CHANGES[:-1]],
         "COMMITS": [f"{name}/commit" for name, step in PARTS if step == "commit"],
     }
     left = [*names]

@@ -14,17 +14,15 @@ from tests.longer import (
     interrupts,
     kills,
     late,
-    model,
     mutations,
     nightly,
-    once,
     writers,
 )
 
 pytestmark = pytest.mark.long
 
 
-def test_s04_mutated_streams_leave_the_service_alive_and_its_tables_readable():
+def test_s04_mutated_streams_leave_the_process_alive_and_its_tables_readable():
     count = 2000
     answers = mutations.streams(count, seed=1)
     assert answers[200] > count / 20
@@ -37,36 +35,15 @@ def test_mutated_answers_end_in_a_value_or_an_error_of_ours():
     assert sum(mutations.answers(count, seed=1).values()) == count
 
 
-def test_the_worst_100_kB_cost_a_service_bounded_memory_and_time():
-    assert bounds.run_service() == {}
-
-
 def test_the_worst_100_kB_cost_a_client_bounded_memory_and_time():
-    assert bounds.run_client() == {}
+    assert bounds.run() == {}
 
 
-def test_mutated_alterations_are_done_or_refused():
-    count = 200
-    assert set(mutations.alterations(count, seed=1)) <= {200, 400}
-
-
-def test_a_day_is_there_once_whenever_the_service_that_replaces_it_is_killed():
+def test_a_day_is_there_once_whenever_the_process_that_replaces_it_is_killed():
     count = 200
     found = kills.run(count, seed=1)
     assert found["open, done"] + found["open, not done"] == count
     assert found["replaced"] > 0
-
-
-def test_a_write_is_stored_once_and_succeeds_whatever_is_lost_or_killed():
-    count = 300
-    assert once.run(count, seed=1).total() == count
-
-
-def test_calls_at_once_are_made_once_each_whatever_is_lost_or_killed():
-    count = 2000
-    found = once.together(count, seed=1)
-    assert found["calls"] == count
-    assert found["kills"] > 0
 
 
 def test_every_value_is_as_in_a_model_after_each_step_of_nightly_jobs():
@@ -79,18 +56,18 @@ def test_every_value_is_as_in_a_model_after_each_step_of_nightly_jobs():
 
 def test_of_two_clients_in_each_others_middle_one_comes_after_the_other():
     count = 500
-    counts = writers.run(count, seed=1)
+    counts = writers.run_server(count, seed=1)
     assert counts.total() == count
     assert counts["middle: 2 confirmed"]
     # How many of these are confirmed depends on which call is faster.
     assert any(what.startswith("together") for what in counts)
 
 
-def test_of_two_clients_one_replaces_rows_before_or_after_the_other():
+def test_of_two_clients_of_a_folder_one_comes_before_or_after_the_other():
     count = 500
-    counts = writers.run(count, seed=2, kind=model.draw_replace_where)
+    counts = writers.run_folder(count, seed=2)
     assert counts.total() == count
-    assert counts["middle: 2 confirmed"]
+    assert counts["together: 2 confirmed"]
 
 
 def test_a_table_is_written_once_or_not_at_all_by_workers_that_are_killed():

@@ -98,6 +98,9 @@ class Secrets(tuple[Secret, ...]):
         return text
 
 
+NO_SECRETS = Secrets()
+
+
 def _redact(text: str, secret: str) -> str:
     pattern = re.escape(secret)
     if len(secret) < SHORT_KEY_CHARS:

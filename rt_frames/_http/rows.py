@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import requests
-import urllib3
 from pyarrow import types
 
+from rt_frames._http.transport import Reply, ReplyError
 from rt_frames._names import duplicates
 from rt_frames._protocol.arrow_messages import (
     MARKER,
     MAX_DECOMPRESSED_BYTES,
+    Bytes,
     MessageFile,
     TooLarge,
 )
@@ -45,7 +45,7 @@ class Rows:
 
     Parameters
     ----------
-    response : requests.Response
+    reply : Reply
         A response of which only the head was read.
     fail : callable
         Called with the reason why the response is incomplete; returns the exception to
@@ -61,21 +61,21 @@ class Rows:
 
     def __init__(
         self,
-        response: requests.Response,
+        reply: Reply,
         fail: Callable[[str], Exception],
         query: Mapping[str, Any],
     ) -> None:
         self._fail = fail
         self._max_rows = query.get("k", ALL_ROWS)
         try:
-            self._body = _Body(response)
+            self._body = _Body(reply)
             self._reader = pa.ipc.open_stream(MessageFile(self._body.read))
             self.schema: pa.Schema = self._reader.schema
             _check_columns(self.schema.names, query)
             _check_zones(self.schema)
             self._first = next(self._reader, None)
         except BaseException as error:
-            response.close()
+            reply.close()
             if isinstance(error, pa.ArrowException):
                 raise ValueError(
                     f"the response is not an Arrow stream ({one_line(str(error), 200)})"
@@ -105,7 +105,7 @@ class Rows:
     def _check_rows(self, rows: int) -> None:
         if rows > self._max_rows:
             requested = count(self._max_rows, "row")
-            raise OSError(f"more than the {requested} requested")
+            raise ReplyError(f"more than the {requested} requested")
 
     def close(self) -> None:
         """Close the response, even if rows are unread."""
@@ -146,12 +146,12 @@ class _Body:
 
     closed = False
 
-    def __init__(self, response: requests.Response) -> None:
-        self._response = response
-        encoding = find_encoding(response.headers)
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        encoding = find_encoding(reply.headers)
         if encoding:
             raise ValueError(f"the response is encoded as {encoding!r:.40}")
-        start = self._receive(len(_FILE_START))
+        start = bytes(self._receive(len(_FILE_START)))
         self._is_file = start == _FILE_START
         if self._is_file:
             start = self._skip_padding()
@@ -159,52 +159,43 @@ class _Body:
             raise ValueError(f"the response is not an Arrow stream, got {start!r}")
         self._start = start
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int) -> Bytes:
         """Return exactly ``size`` bytes. Memory grows only as they arrive."""
         start = self._start[:size]
         self._start = self._start[size:]
-        data = start + self._receive(size - len(start))
-        if len(data) < size:
-            raise OSError("truncated before its end marker")
-        return data
+        data = self._receive(size - len(start))
+        if len(start) + len(data) < size:
+            raise ReplyError("truncated before its end marker")
+        return start + data if start else data
 
     def check_end(self) -> None:
         """Check that nothing follows the stream, or in a file, only the footer."""
         rest = b""
-        while piece := self._read(RECEIVE_BYTES):
+        while piece := self._reply.read(RECEIVE_BYTES):
             rest = (rest + piece)[-len(_FILE_END) :]
         expected = _FILE_END if self._is_file else b""
         if rest != expected:
-            raise OSError("no end marker at its end")
+            raise ReplyError("no end marker at its end")
 
     def close(self) -> None:
-        self._response.close()
+        self._reply.close()
 
     def _skip_padding(self) -> bytes:
         """Return the first eight bytes of the stream in a file."""
         start = b""
         for _ in range(len(_FILE_START), _FILE_ALIGNMENT + 1, 8):
-            start = self._receive(8)
+            start = bytes(self._receive(8))
             if start != bytes(8):
                 break
         return start
 
-    def _receive(self, size: int) -> bytes:
-        received = bytearray()
-        while len(received) < size:
-            missing = min(size - len(received), RECEIVE_BYTES)
-            piece = self._read(missing)
-            if not piece:
-                break
+    def _receive(self, size: int) -> Bytes:
+        """Return ``size`` bytes, or fewer at the end; uncopied if they come at once."""
+        piece = self._reply.read(size)
+        if len(piece) == size:
+            return piece
+        received = bytearray(piece)
+        while piece and len(received) < size:
+            piece = self._reply.read(size - len(received))
             received += piece
-        return bytes(received)
-
-    def _read(self, size: int) -> bytes:
-        """Read from the socket, with errors in words for people."""
-        try:
-            piece: bytes = self._response.raw.read(size, decode_content=False)
-        except urllib3.exceptions.ReadTimeoutError:
-            raise OSError("it did not arrive in time") from None
-        except urllib3.exceptions.HTTPError:
-            raise OSError("the connection closed before its end") from None
-        return piece
+        return received

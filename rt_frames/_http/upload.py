@@ -48,6 +48,8 @@ class Upload:
         Called after each piece with the total bytes sent.
     nbytes : int, optional
         About how many bytes the body has, if the length is not known.
+    has_body : bool
+        Whether the request has a body, even if it is empty.
     timeout_per_read : bool
         Apply the read timeout to each read instead of the whole response.
     is_part : bool
@@ -65,6 +67,9 @@ class Upload:
         Why sending ended early.
     source_error : BaseException or None
         The exception that iterating the body raised.
+    find_reply : callable
+        Returns the reply of an attempt that was interrupted, or None: a call may go on
+        for a moment.
     """
 
     body: Iterable[Buffers]
@@ -72,6 +77,7 @@ class Upload:
     timeout: float
     on_sent: Callable[[int], None] | None = None
     nbytes: int | None = None
+    has_body: bool = True
     timeout_per_read: bool = False
     is_part: bool = False
     started: bool = False
@@ -80,6 +86,7 @@ class Upload:
     sent: int = 0
     cause: OSError | None = None
     source_error: BaseException | None = None
+    find_reply: Callable[[], Any] = lambda: None
 
     @property
     def framing_header(self) -> tuple[str, str]:
@@ -114,7 +121,7 @@ class Upload:
         """
         pending = bytearray()
         last_yield = time.monotonic()
-        with contextlib.closing(self._groups()) as groups:
+        with contextlib.closing(self.groups()) as groups:
             for group in groups:
                 buffers = [*self._framed(group), b""]
                 for buffer, following in itertools.pairwise(buffers):
@@ -152,7 +159,8 @@ class Upload:
             return [b"%x\r\n" % size, *buffers, b"\r\n"]
         return buffers
 
-    def _groups(self) -> Generator[Buffers]:
+    def groups(self) -> Generator[Buffers]:
+        """Yield the groups of buffers, and record what iterating them raises."""
         try:
             yield from self.body
         except GeneratorExit:

@@ -14,7 +14,6 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from rt_frames._names import duplicates
-from rt_frames._protocol.operations import FIND_CALL, LANCEDB
 from rt_frames._text import show_value
 
 if TYPE_CHECKING:
@@ -83,8 +82,6 @@ class Failure:
         Whether the server lacks the operation: "no", "maybe" or "yes".
     is_final : bool
         Whether a commit has certainly failed, so that its parts may be discarded.
-    settles : bool
-        Whether no earlier attempt can have acted either.
     """
 
     error: type[errors.RemoteError]
@@ -99,7 +96,6 @@ class Failure:
     retry_after: float | None = None
     lacks: Lacks = "no"
     is_final: bool = False
-    settles: bool = False
 
 
 @dataclass
@@ -112,6 +108,9 @@ class LastAttempt:
         The request.
     may_be_whole : callable
         Returns whether the server may have received the whole request.
+    find_late : callable
+        Returns the outcome of an attempt that was interrupted, or None: a folder goes
+        on for a moment.
     outcome : Result, Failure or None
         The outcome; None until a response was read.
     unknown : Failure or None
@@ -120,15 +119,22 @@ class LastAttempt:
 
     request: Request | None = None
     may_be_whole: Callable[[], bool] = lambda: False
+    find_late: Callable[[], Result | Failure | None] = lambda: None
     outcome: Result | Failure | None = None
     unknown: Failure | None = None
 
-    def begin(self, request: Request, may_be_whole: Callable[[], bool]) -> None:
+    def begin(
+        self,
+        request: Request,
+        may_be_whole: Callable[[], bool],
+        find_late: Callable[[], Result | Failure | None],
+    ) -> None:
         """Record an attempt. What parts change is invisible until the commit."""
         is_visible = request.kind not in ("read", "begin", "part")
         self.request = request if is_visible else None
         self.unknown = find_unknown(self.outcome)
         self.may_be_whole = may_be_whole
+        self.find_late = find_late
         if self.unknown is not None:
             self.may_be_whole = lambda: True
         self.outcome = None
@@ -143,6 +149,7 @@ class LastAttempt:
         """Forget the attempt, which holds the caller's data."""
         self.request = None
         self.may_be_whole = lambda: False
+        self.find_late = lambda: None
         self.outcome = None
         self.unknown = None
 
@@ -212,9 +219,6 @@ class Request:
         "begin" it, a "part", which is invisible until the commit, or the "commit".
     max_timeout : float
         Upper limit for the configured connect and read timeouts.
-    since : int, optional
-        Of a write to a server that stores it once, however often it is sent: the
-        table's version before it; 0 if the table is to be created or altered.
     id : str
         Sent with each attempt; the requests of a multipart write share one.
     """
@@ -235,7 +239,6 @@ class Request:
     fail: Callable[[str, str], Exception] | None = None
     step: Literal["", "empty", "begin", "part", "commit"] = ""
     max_timeout: float = math.inf
-    since: int | None = None
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     @property
@@ -280,25 +283,11 @@ def find_unknown(
 ) -> Failure | None:
     """Return the failure after which the service may have acted, or None.
 
-    It is the outcome, or that of an earlier attempt unless the outcome settles it.
+    It is the outcome, or that of an earlier attempt.
     """
-    if not isinstance(outcome, Failure) or outcome.settles:
+    if not isinstance(outcome, Failure):
         return None
     return outcome if outcome.acted == "maybe" else earlier
-
-
-def find_call(request: Request, max_timeout: float = math.inf) -> Request:
-    """Return the read that tells whether a write was carried out, and its response."""
-    table = request.purpose.table
-    return Request(
-        Purpose(FIND_CALL, table),
-        LANCEDB.path(FIND_CALL, table),
-        request.parse,
-        method="GET",
-        max_timeout=max_timeout,
-        since=request.since,
-        id=request.id,
-    )
 
 
 def json_body(content: Any) -> bytes:

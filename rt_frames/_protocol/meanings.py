@@ -18,8 +18,6 @@ from rt_frames import errors
 from rt_frames._protocol.calls import Acted, Failure, Lacks, Repeat, Request
 from rt_frames._protocol.responses import (
     MAX_MESSAGE,
-    SERVER_HEADER,
-    find_another,
     find_code,
     find_doubt,
     find_message,
@@ -66,16 +64,11 @@ class Meaning(NamedTuple):
         What to do.
     says : str
         Counts only if the service's words or code say this; see `_find_word`.
-    can : str
-        "once": counts only for writes to a service that stores them once; after a
-        failure it is asked whether it did.
     lacks : str
         Whether the server lacks the operation: "no", "maybe" or "yes".
     is_final : bool
         Whether a commit has certainly failed. Of other refusals, a proxy may have sent
         the commit twice.
-    settles : bool
-        Whether no earlier attempt can have acted either.
     """
 
     endings: str
@@ -85,10 +78,8 @@ class Meaning(NamedTuple):
     repeat: Repeat
     cure: str = ""
     says: str = ""
-    can: str = ""
     lacks: Lacks = "no"
     is_final: bool = False
-    settles: bool = False
 
 
 _UNCONFIRMED = "partly sent|all sent|early"
@@ -195,16 +186,6 @@ MEANINGS = (
     ),
     Meaning(_UNCONFIRMED, "begin", errors.UploadInterrupted, "no", "again"),
     Meaning(_UNCONFIRMED, "part", errors.UploadInterrupted, "no", "anew"),
-    # such a service stores nothing of a truncated body
-    Meaning(
-        "partly sent",
-        "rows",
-        errors.UploadInterrupted,
-        "no",
-        "again",
-        _TRY_AGAIN,
-        can="once",
-    ),
     Meaning("partly sent", "rows", errors.UploadInterrupted, "maybe", "never"),
     Meaning(
         _UNCONFIRMED,
@@ -213,15 +194,6 @@ MEANINGS = (
         "maybe",
         "never",
         _CHECK_LIST,
-    ),
-    Meaning(
-        _UNCONFIRMED,
-        "any",
-        _Unknown,
-        "maybe",
-        "again",
-        _CHECK_TABLE,
-        can="once",
     ),
     Meaning(_UNCONFIRMED, "any", _Unknown, "maybe", "never", _CHECK_TABLE),
     Meaning("unreadable", "any", _Response, "no", "again", "check the URL"),
@@ -248,23 +220,7 @@ MEANINGS = (
         lacks="maybe",
     ),
     Meaning("415", "any", _Response, "no", "never", lacks="maybe"),
-    Meaning(
-        "401|403", "any", errors.AuthenticationError, "no", "never", says="embedded"
-    ),
     Meaning("401|403", "any", errors.AuthenticationError, "no", "never", _CHECK_KEY),
-    # such a service looks for the call first: it ended the upload without a commit, as
-    # one does that is killed meanwhile
-    Meaning(
-        "404",
-        "commit",
-        _Response,
-        "no",
-        "anew",
-        _TRY_AGAIN,
-        says="embedded",
-        can="once",
-        settles=True,
-    ),
     Meaning("404", "commit", _Unknown, "maybe", "never", _TWICE),
     Meaning(
         "404",
@@ -298,9 +254,8 @@ MEANINGS = (
     Meaning("409", "rows:create|empty:create", errors.TableExistsError, "no", "never"),
     Meaning("409", "any", errors.ConflictError, "no", "never", _CHANGED),
     Meaning("411", "rows|empty|part", _Response, "no", "never", _NEEDS_LENGTH),
-    Meaning("429", "commit", _Unknown, "maybe", "again", _TWICE, can="once"),
     Meaning("413|429", "commit", _Unknown, "maybe", "never", _TWICE),
-    Meaning("413", "any", errors.PayloadTooLarge, "no", "never", says="embedded"),
+    Meaning("413", "any", errors.PayloadTooLarge, "no", "never", says="itself"),
     Meaning(
         "413",
         "any",
@@ -314,14 +269,14 @@ MEANINGS = (
     # the service, or a proxy before it, failed
     Meaning("505", "any", _Server, "no", "never", _UNSUPPORTED),
     Meaning("511", "any", _Server, "no", "never", "log in to the network first"),
-    Meaning("507", "any", _Server, "no", "never", says="embedded", is_final=True),
+    # a folder says itself what was done, and what to do
+    Meaning("500|503|507", "any", _Server, "no", "never", says="itself"),
     Meaning("507", "any", _Server, "no", "never", _ROOM, is_final=True),
     Meaning("500|502|503|504", "read", _Server, "no", "again", _LATER),
     Meaning("500|502|503|504", "begin", _Server, "no", "again"),
     Meaning("499|5xx", "read", _Server, "no", "never", _LATER),
     Meaning("499|5xx", "begin|part", _Server, "no", "anew"),
     Meaning("499|5xx", "change:drop", _Server, "maybe", "never", _CHECK_LIST),
-    Meaning("499|5xx", "any", _Server, "maybe", "again", _CHECK_TABLE, can="once"),
     Meaning("499|5xx", "any", _Server, "maybe", "never", _CHECK_TABLE),
     Meaning("4xx|6xx", "any", _Response, "no", "never"),
 )
@@ -362,6 +317,8 @@ class Ending:
         The response, without secrets.
     retry_after : float, optional
         Seconds that the service asks to wait.
+    is_certain : bool
+        Whether the response is surely the service's, and about this request.
     """
 
     how: How
@@ -370,6 +327,7 @@ class Ending:
     length: int | None = None
     response: Response | None = None
     retry_after: float | None = None
+    is_certain: bool = False
 
     @property
     def amount(self) -> str:
@@ -390,14 +348,11 @@ def _explain(request: Request, ending: Ending) -> Failure | None:
     response = ending.response
     if response is None:
         return _explain_unconfirmed(request, ending)
-    is_of_another = request.since is not None and find_another(response, request.id)
-    if response.status >= 300 and not is_of_another:
+    if response.status >= 300:
         return _explain_refusal(request, ending, response)
     doubt = ""
     how: How = "all sent" if ending.how == "answered" else "early"
-    if is_of_another:
-        doubt = f"the {response.status} response belongs to another request"
-    elif response.status < 200:
+    if response.status < 200:
         how = "all sent" if ending.how == "answered" else "partly sent"
         doubt = f"the connection closed after an interim {response.status} response"
     elif ending.how == "early":
@@ -474,7 +429,7 @@ def _explain_refusal(request: Request, ending: Ending, response: Response) -> Fa
     """Return the failure for a status of 300 or more."""
     status = response.status
     message = find_message(response)
-    says = _find_word(request, response, message)
+    says = _find_word(request, ending, message)
     # a broken server may send any three digits
     hundreds = min(status // 100, 6)
     meaning = _find(request, str(status), f"{hundreds}xx", says=says)
@@ -494,9 +449,10 @@ def _explain_refusal(request: Request, ending: Ending, response: Response) -> Fa
         reason += f" (sent {ending.amount})"
     text = f"could not {request.action}: {status}, {reason}"
     failure = _failure(request, meaning, text, facts)
-    # an embedded service says itself that nothing was changed
-    is_complete = meaning.acted == "no" and message and _is_embedded(response)
-    return dataclasses.replace(failure, state="") if is_complete else failure
+    # some servers say it themselves
+    if "nothing was " in message:
+        failure = dataclasses.replace(failure, state="")
+    return failure
 
 
 def _wait(seconds: float | None) -> str:
@@ -505,25 +461,22 @@ def _wait(seconds: float | None) -> str:
     return f"wait {max(seconds, 1):,.0f} s before the next call"
 
 
-def _find_word(request: Request, response: Response, message: str) -> str:
+def _find_word(request: Request, ending: Ending, message: str) -> str:
     """Return the word of a row for what a response says, or "".
 
-    "embedded": the service is an embedded one, which says itself what to do.
+    "itself": it says itself what to do, as that of a folder.
     "compressed": the body was, which another service may not support.
     """
-    word = _CODES.get(find_code(response) or 0, "")
+    code = ending.response and find_code(ending.response)
+    word = _CODES.get(code or 0, "")
     if not word and _EXISTS in message.lower():
         word = "exists"
     if word:
         return word
-    if _is_embedded(response):
-        return "embedded"
+    if ending.is_certain:
+        return "itself"
     is_compressed = request.is_compressed is not None and request.is_compressed()
     return "compressed" if is_compressed else ""
-
-
-def _is_embedded(response: Response) -> bool:
-    return SERVER_HEADER in response.headers
 
 
 def _phrase(status: int) -> str:
@@ -537,14 +490,13 @@ def _phrase(status: int) -> str:
 def _find(request: Request, *endings: str, says: str = "") -> Meaning:
     """Return the first row that fits."""
     kind = request.kind
-    can = "" if request.since is None else "once"
     requests = {"any", kind, f"{kind}:{request.operation.name}"}
     for meaning in MEANINGS:
         if requests.isdisjoint(meaning.requests.split("|")):
             continue
         if set(endings).isdisjoint(meaning.endings.split("|")):
             continue
-        if meaning.says in ("", says) and meaning.can in ("", can):
+        if meaning.says in ("", says):
             return meaning
     raise LookupError(f"no meaning of {endings} for {sorted(requests)}")
 
@@ -562,7 +514,6 @@ def _failure(
         facts,
         lacks=meaning.lacks,
         is_final=meaning.is_final,
-        settles=meaning.settles,
     )
 
 

@@ -1,8 +1,8 @@
 """The operations of a service, a row each, and the dialects that name their paths.
 
 ``documented`` is what the hosted service's documentation shows, ``lancedb`` what
-LanceDB's servers speak. Bodies, types, headers and the meaning of a failure are the
-same in both.
+LanceDB's servers speak, and ``folder`` what only a folder has. Bodies, types, headers
+and the meaning of a failure are the same in all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Operation:
     effect : str
         A "read" changes nothing and may always be repeated; the body of "rows" is rows
         to store; a "change" has a small body.
-    documented, lancedb : str or None
+    documented, lancedb, folder : str or None
         The path, with ``{}`` for the table's name; None if the dialect has none.
     """
 
@@ -43,6 +43,7 @@ class Operation:
     effect: Literal["read", "rows", "change"]
     documented: str | None = None
     lancedb: str | None = None
+    folder: str | None = None
 
 
 LIST = Operation(
@@ -124,7 +125,7 @@ REPLACE_WHERE = Operation(
     "replace rows of {}",
     "replace rows that match a condition in one commit",
     effect="rows",
-    lancedb="/v1/table/{}/replace_where/",
+    folder="/v1/table/{}/replace_where/",
 )
 ALTER = Operation(
     "alter",
@@ -167,7 +168,7 @@ COMPACT = Operation(
     "compact {}",
     "compact a table",
     effect="change",
-    lancedb="/v1/table/{}/compact/",
+    folder="/v1/table/{}/compact/",
 )
 DROP = Operation(
     "drop",
@@ -175,13 +176,6 @@ DROP = Operation(
     "drop a table",
     effect="change",
     lancedb="/v1/table/{}/drop/",
-)
-FIND_CALL = Operation(
-    "find_call",
-    "look for the write to {}",
-    "look for a write",
-    effect="read",
-    lancedb="/v1/table/{}/call/",
 )
 # the requests around the parts of a write, which are appends; errors name the write
 BEGIN_PARTS = Operation(
@@ -206,20 +200,6 @@ ABORT_PARTS = Operation(
     lancedb="/v1/table/{}/multipart_write/abort",
 )
 
-# what an embedded service of 0.3 can, which does not report it: upserts by several
-# keys, and of any size; a commit that checks the version that it replaces; extension
-# types in its descriptions
-UNREPORTED_ABILITIES = (
-    "keys",
-    "upsert-any-size",
-    "complete-checks-version",
-    "extensions",
-)
-# what one reports in the header x-rt-frames-can; besides these: a write that is sent
-# again with the same id is stored once; the newest versions; a commit that replaces the
-# rows that match a condition; a compaction
-ABILITIES = (*UNREPORTED_ABILITIES, "once", "history", "replace-where", "compact")
-
 _OTHER_API = 'if the server offers LanceDB\'s API, connect with dialect="lancedb"'
 _ALWAYS_POSSIBLE = ("fail", "skip")
 _OPTIONAL = (REPLACE, APPEND, UPSERT)
@@ -241,15 +221,28 @@ class Dialect:
         Whether the engine behind the service is known to be Lance.
     part_bytes : int or None
         Maximum size of one part in bytes; None if one request may be of any size.
+    upsert_bytes : int or None
+        Maximum size of an upsert in bytes; None if it may be of any size.
+    has_several_keys : bool
+        Whether an upsert may match by several columns. Other servers may match only one
+        of them, and overwrite rows that differ in another.
+    describes_extensions : bool
+        Whether the description of a table tells extension types.
+    limits_history : bool
+        Whether a list of versions may have a limit, and begins with the newest.
     is_assumed : bool
         Whether the caller named no dialect, so that a server may speak another one.
     """
 
     name: DialectName
-    columns: tuple[Literal["documented", "lancedb"], ...]
+    columns: tuple[Literal["documented", "lancedb", "folder"], ...]
     names: str = r"(?s:.*)"
     knows_engine: bool = False
     part_bytes: int | None = MAX_BODY_BYTES
+    upsert_bytes: int | None = MAX_BODY_BYTES
+    has_several_keys: bool = False
+    describes_extensions: bool = False
+    limits_history: bool = False
     is_assumed: bool = False
 
     def has(self, operation: Operation) -> bool:
@@ -299,7 +292,14 @@ LANCEDB = Dialect(
     "lancedb", ("lancedb",), names=r"[A-Za-z0-9_.-]{1,128}", knows_engine=True
 )
 FOLDER = Dialect(
-    "documented", ("documented", "lancedb"), knows_engine=True, part_bytes=None
+    "documented",
+    ("documented", "lancedb", "folder"),
+    knows_engine=True,
+    part_bytes=None,
+    upsert_bytes=None,
+    has_several_keys=True,
+    describes_extensions=True,
+    limits_history=True,
 )
 DIALECTS = {dialect.name: dialect for dialect in (DOCUMENTED, LANCEDB)}
 

@@ -25,17 +25,9 @@ from rt_frames._protocol.versions import Version
 from rt_frames._schema.data_type import to_schema
 from rt_frames._text import list_names, one_line, shorten
 
-# the version of an embedded service
-SERVER_HEADER = "x-rt-frames"
-# what it can do, in the words of `ABILITIES`
-ABILITIES_HEADER = "x-rt-frames-can"
 # the version of LanceDB's servers, and the first of them with multipart writes
 LANCEDB_HEADER = "phalanx-version"
 PARTS_SINCE = (0, 4)
-# the id of a write, which the embedded service returns
-CALL_HEADER = "x-rt-frames-call"
-# the table's version before the write
-SINCE_HEADER = "x-rt-frames-since"
 _EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 MAX_LIST_BYTES = 16 * 2**20
 # characters of a service's message that an error keeps
@@ -232,12 +224,12 @@ def parse_no_rows(response: Response) -> Any:
     raise ValueError(f"the {response.status} response has no rows")
 
 
-def parse_upload(response: Response) -> tuple[str, int | None]:
-    """Return the id of a multipart write, and the table's version if reported."""
+def parse_upload(response: Response) -> str:
+    """Return the id of a multipart write."""
     upload_id = get_field(_decode_whole(response), "upload_id")
     if not isinstance(upload_id, str) or not upload_id:
         raise ValueError("the response has no upload_id")
-    return upload_id, parse_version(response)
+    return upload_id
 
 
 def parse_indices(response: Response) -> list[str]:
@@ -312,19 +304,6 @@ def find_doubt(response: Response) -> str:
         return ""
     message = find_message(response) or "without a message"
     return f"the {status} response reports an error, {message}"
-
-
-def find_another(response: Response, call: str) -> bool:
-    """Return whether a service that returns the id of a call returned another one.
-
-    A response without an id is that of a proxy or, for a request that the service could
-    not read, its own; but none is a success.
-    """
-    returned = response.headers.get(CALL_HEADER)
-    if response.status >= 300:
-        return returned not in (None, call)
-    is_from_service = "once" in response.headers.get(ABILITIES_HEADER, "").split()
-    return is_from_service and returned != call
 
 
 def find_message(response: Response) -> str:

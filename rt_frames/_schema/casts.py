@@ -1,7 +1,7 @@
 """Two Arrow types → whether the engine casts between them, and how it may lose values.
 
 This is the only file that knows the engine's casts. Plans mark the casts that are
-refused here, and the embedded service refuses them. A dictionary counts as its values.
+refused here, and a folder refuses them. A dictionary counts as its values.
 Structs, maps, bool, null, fixed-size binary and extension types are cast to and from no
 other type.
 """

@@ -1,6 +1,6 @@
 """The keys of rows: find one that is null, and two that are equal.
 
-The client checks the keys of an upsert before its stream ends, and the embedded service
+The client checks the keys of an upsert before its stream ends, and the folder
 checks what it received. Rows are compared by hashes: 8 bytes each, whatever the number
 and the types of the columns. Dictionaries stay codes, as one long value may be that of
 many rows.

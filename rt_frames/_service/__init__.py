@@ -4,7 +4,8 @@
 and `alter` make the requests about a table; `write`, `parts`, `multipart` and
 `replace_columns` combine several; `outcome` explains a write whose outcome is unknown,
 `interrupts` one that was interrupted; `cluster` sends a Dask frame from its workers;
-`folder` starts the embedded service.
+`folder` and `hosted` are the two kinds of
+services.
 
 Layering (tests/test_house.py): imports `_schema`, `_frames`, `_http`, `errors` and the
 helpers; `folder` alone imports `local`, late.

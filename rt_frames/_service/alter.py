@@ -17,7 +17,7 @@ from rt_frames import errors
 from rt_frames._frames.rewrite import can_rewrite
 from rt_frames._protocol.calls import Cures, Purpose, json_body
 from rt_frames._protocol.operations import ADD_COLUMNS, ALTER, DROP_COLUMNS
-from rt_frames._protocol.responses import Description, parse_version
+from rt_frames._protocol.responses import parse_version
 from rt_frames._schema.alterations import (
     Alteration,
     AlterationPlan,
@@ -119,12 +119,10 @@ def send(service: Service, name: str, plan: AlterationPlan) -> WriteResult:
     elif plan.dropped:
         result = drop_columns(service, name, plan.dropped)
     else:
-        # the service finds an alteration without the version at which it began
         request = service.request(
             Purpose(ALTER, name, cures=_cures(service, name, plan)),
             parse_version,
             json_body(plan.to_json()),
-            since=service.begin_version(name, Description(None, 0)),
         )
         result = service.send(request)
     milliseconds = 1000 * (time.monotonic() - start)

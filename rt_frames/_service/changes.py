@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import math
 import time
@@ -65,7 +64,6 @@ def change(
     request = service.request(purpose, parse, body, content_type=content_type)
     if before is None:
         before = service.describe(name)
-    request = dataclasses.replace(request, since=service.begin_version(name, before))
     outcome = ChangeOutcome(service, name, before.version, advice)
     try:
         return service.send(request, outcome.explain)
@@ -131,10 +129,7 @@ def delete(service: Service, name: str, where: Any) -> tuple[int | None, int | N
 
 def compact(service: Service, name: str, *, purge: bool) -> Result:
     """Merge the files of a table. The result's value is the new version."""
-    # a dialect without the operation is refused before a request
-    service.dialect.path(COMPACT)
-    before = service.describe(name)
-    if "compact" not in service.can:
+    if not service.dialect.has(COMPACT):
         raise ValueError(
             f"cannot compact {name!r}: this server has no such request, and LanceDB's "
             "servers merge files by themselves; nothing was changed; leave the call out"
@@ -146,7 +141,6 @@ def compact(service: Service, name: str, *, purge: bool) -> Result:
         json_body({"purge": purge}),
         parse_version,
         "it is safe to compact it again",
-        before=before,
     )
     log.info("compacted table %s, %s", name, result.request_id)
     return result

@@ -32,7 +32,7 @@ def list_versions(
     service.check_name(name)
     path = service.dialect.path(HISTORY, name)
     # other servers may list the oldest first
-    if limit is not None and "history" in service.can:
+    if limit is not None and service.dialect.limits_history:
         path += f"?limit={limit}"
     request = Request(
         Purpose(HISTORY, name), path, parse_versions, headers=fresh_headers(since)

@@ -20,13 +20,11 @@ from rt_frames._protocol.calls import (
 from rt_frames._protocol.meanings import cure_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def noting_interrupts(
-    purpose: Purpose, find_result: Callable[[Request], Result | None]
-) -> Iterator[Purpose]:
+def noting_interrupts(purpose: Purpose) -> Iterator[Purpose]:
     """Yield the purpose for the block's requests, and note what becomes of the last.
 
     A block inside another leaves the note to that.
@@ -35,8 +33,6 @@ def noting_interrupts(
     ----------
     purpose : Purpose
         Of the requests.
-    find_result : callable
-        Returns the result of an interrupted request, or None if that is unknown.
     """
     if purpose.last_attempt is not None:
         yield purpose
@@ -48,7 +44,7 @@ def noting_interrupts(
         # they say what was done
         raise
     except BaseException as error:
-        note = _explain(last, find_result)
+        note = _explain(last)
         if note:
             error.add_note(note)
         raise
@@ -56,19 +52,19 @@ def noting_interrupts(
         last.clear()
 
 
-def _explain(last: LastAttempt, find_result: Callable[[Request], Result | None]) -> str:
+def _explain(last: LastAttempt) -> str:
     """Return what became of a request that was sent whole, or "" if nothing was."""
     request = last.request
     if request is None or not last.may_be_whole():
         return ""
-    result: Result | Failure | None = last.outcome
+    result = last.outcome
+    if result is None:
+        # pressed again, it waits no longer
+        with contextlib.suppress(KeyboardInterrupt):
+            result = last.find_late()
     if isinstance(result, Failure) and result.acted == "no":
         # a refusal is no news: nothing was changed
         return ""
-    if not isinstance(result, Result):
-        # pressed again, it waits no longer
-        with contextlib.suppress(KeyboardInterrupt):
-            result = find_result(request)
     if isinstance(result, Result):
         return _note(request, _was_done(_version_in(result.value)))
     return _note(request, "")

@@ -102,18 +102,14 @@ class MultipartUpload:
         created = self._session.send(create)
         if isinstance(created, Failure):
             return created
-        upload_id, version = created.value
-        upload = upload_query(upload_id)
-        since = version if "once" in self._session.can else None
+        upload = upload_query(created.value)
         try:
-            return self._send_and_commit(request, upload, since)
+            return self._send_and_commit(request, upload)
         finally:
             if not self.commit_started:
                 self._abort(upload)
 
-    def _send_and_commit(
-        self, request: Request, upload: str, since: int | None
-    ) -> Outcome:
+    def _send_and_commit(self, request: Request, upload: str) -> Outcome:
         path = self._path(APPEND) + upload
         if request.operation in (REPLACE, ALTER):
             path += "&mode=overwrite"
@@ -124,9 +120,8 @@ class MultipartUpload:
         complete = replace(
             self._control(COMMIT_PARTS, upload),
             headers=self._condition,
-            replayable=since is not None,
+            replayable=False,
             step="commit",
-            since=since,
         )
         self.commit_started = True
         outcome = self._session.send(complete)

@@ -51,9 +51,6 @@ def explain_unusable(url: str, problem: str) -> str:
 class Tables(Protocol):
     """What an explanation asks of a service."""
 
-    @property
-    def can(self) -> frozenset[str]: ...
-
     def describe(self, name: str) -> Description: ...
 
     def count(self, name: str, version: int | None = None) -> int: ...
@@ -149,8 +146,7 @@ def explain_rows(
 ) -> Explanation:
     """Explain the outcome of rows that were sent to a table in one request.
 
-    An embedded service runs two upserts one after the other. On other servers, two
-    simultaneous upserts with the same new key both insert it.
+    Of two simultaneous upserts with the same new key, servers may insert both.
     """
     if_unchanged = CHECK_AGAIN
     if_changed = _CHECK_ROWS
@@ -158,7 +154,6 @@ def explain_rows(
     if is_safe:
         if_changed = f"{_SAFE}, which replaces the same rows"
     elif operation == UPSERT:
-        is_safe = "keys" in service.can
         if_unchanged = (
             f"{MAY_TAKE_EFFECT}: wait for the service's timeout, then send again"
         )

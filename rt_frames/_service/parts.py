@@ -202,7 +202,6 @@ def _empty_request(
         length=empty.length,
         replayable=request.replayable,
         step="empty",
-        since=service.begin_version(name, Description(None, 0)),
     )
 
 

@@ -1,26 +1,18 @@
-"""A service: its address, key and session, and single requests about a table."""
+"""A service: its session, and single requests about a table."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import datetime
-import hmac
 import math
-import os
 import time
 import uuid
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rt_frames import errors
 from rt_frames._frames.compression import LinkMemory
-from rt_frames._http.arguments import (
-    ConnectionOptions,
-    Key,
-    Secret,
-    is_loopback,
-    parse_base_url,
-)
+from rt_frames._http.arguments import NO_SECRETS, ConnectionOptions, Secrets
 from rt_frames._http.session import Session
 from rt_frames._names import check_table_name
 from rt_frames._protocol import operations
@@ -33,7 +25,6 @@ from rt_frames._protocol.calls import (
     Result,
     count_body,
     describe_body,
-    find_call,
     json_body,
 )
 from rt_frames._protocol.operations import LANCEDB, LIST, Dialect, Operation
@@ -47,7 +38,6 @@ from rt_frames._protocol.responses import (
 from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import (
     explain_by_list,
-    explain_unusable,
     explained,
     make_error,
     reclassify_exists,
@@ -56,6 +46,7 @@ from rt_frames._service.outcome import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from rt_frames._http.transport import Transport
     from rt_frames._protocol.calls import Explanation
     from rt_frames._protocol.responses import Response
 
@@ -65,51 +56,51 @@ T = TypeVar("T")
 OF_A_VERSION: Cures = {
     errors.TableNotFoundError: "check the table's name and the version"
 }
-# seconds that an interrupted write waits for its result
-RESULT_SECONDS = 2.0
 
 
 class Service:
-    """A service, with the parameters of `rt_frames.Client`; pickled without its key."""
+    """What a client calls, through a transport.
+
+    Parameters
+    ----------
+    transport : Transport
+        What answers.
+    options : ConnectionOptions
+        As `rt_frames.connect` has parsed them.
+    dialect : Dialect
+        How it is addressed.
+    secrets : Secrets
+        What no error may show.
+    """
 
     repr_suffix = ""
+    # False if the service has extra headers that may be secrets
+    is_picklable = True
+    # whether the service is on this machine
+    is_loopback = True
+    # what uploads have learned about the link; None without one
+    link: LinkMemory | None = None
 
     def __init__(
         self,
-        url: str,
-        key: Key,
+        transport: Transport,
         options: ConnectionOptions,
         dialect: Dialect,
-        *,
-        allow_insecure: bool = False,
+        secrets: Secrets = NO_SECRETS,
     ) -> None:
         self.dialect = dialect
         self._options = options
-        base = parse_base_url(url, allow_insecure=allow_insecure)
-        key.check()
-        self._key = key
-        self.is_loopback = is_loopback(base)
-        self.link: LinkMemory | None = LinkMemory()
-        self._session = Session(base, key, options)
-        # (salt, fingerprint) of the key, which replace it in pickles
-        self._proof: tuple[bytes, bytes] | None = None
-        # set if this service was unpickled without its key
-        self._unpickle_error = ""
+        self._session = Session(transport, options, secrets)
         # a closed default client is forgotten
         self.closed = False
 
     @property
     def url(self) -> str:
-        return self._session.base
+        """The address, or the folder."""
+        return self._session.transport.base
 
     def __str__(self) -> str:
         return self.url
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self._proof is None:
-            salt = os.urandom(16)
-            self._proof = (salt, self._key.fingerprint(salt))
-        return _unpickle, (self.url, self._options, self.dialect, *self._proof)
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""
@@ -118,32 +109,8 @@ class Service:
 
     @property
     def session(self) -> Session:
-        """The session.
-
-        Raises NotConnectedError if this service was unpickled without its key.
-        """
-        if self._proof is not None and not self._unpickle_error:
-            salt, fingerprint = self._proof
-            # scrypt: takes milliseconds the first time
-            if not hmac.compare_digest(self._key.fingerprint(salt), fingerprint):
-                self._unpickle_error = explain_unusable(
-                    self.url,
-                    "RT_FRAMES_API_KEY in this process is not the key that it was made "
-                    "with; set the right key here",
-                )
-        if self._unpickle_error:
-            raise errors.NotConnectedError(self._unpickle_error)
+        """The session. Raise NotConnectedError if it cannot be used in this process."""
         return self._session
-
-    @property
-    def is_picklable(self) -> bool:
-        """Whether the service can be pickled.
-
-        False if it has extra headers that may be secrets.
-        """
-        return not any(
-            isinstance(value, Secret) for value in self._options.headers.values()
-        )
 
     @property
     def splits_writes(self) -> bool:
@@ -158,33 +125,6 @@ class Service:
         """Whether a response has shown that the server has multipart writes."""
         is_new = self._session.server_version >= PARTS_SINCE
         return is_new and self.dialect.has(operations.BEGIN_PARTS)
-
-    @property
-    def can(self) -> frozenset[str]:
-        """What responses have shown that the server can do."""
-        return self._session.can
-
-    def begin_version(
-        self, name: str | None, before: Description | None = None
-    ) -> int | None:
-        """Return a table's version before a write; 0 if there is no table.
-
-        None if the server is not known to store a write once: one of LanceDB's dialect
-        is asked for its list if it has not answered yet. The table is described unless
-        it is known as it was ``before``.
-        """
-        self.check_name(name)
-        if not self._session.has_answered and self.dialect.has(operations.DESCRIBE):
-            # a server need not list
-            with contextlib.suppress(errors.ResponseError):
-                self.list_tables(before=Purpose(LIST, name))
-        if "once" not in self.can:
-            return None
-        if before is None:
-            before = Description(None, 0)
-            with contextlib.suppress(errors.TableNotFoundError):
-                before = self.describe(str(name))
-        return before.version
 
     def check_name(self, name: Any) -> None:
         """Raise if the name is not a valid table name."""
@@ -202,7 +142,7 @@ class Service:
         ``explain`` looks at the table if the outcome is unknown. An interrupt gets a
         note of what became of the request.
         """
-        with noting_interrupts(request.purpose, self.find_result) as noted:
+        with noting_interrupts(request.purpose) as noted:
             request = dataclasses.replace(request, purpose=noted)
             outcome = self.session.send(request, retries)
             if isinstance(outcome, Result):
@@ -297,20 +237,6 @@ class Service:
                 return dataclasses.replace(failure, cure=cure)
         return failure
 
-    def find_result(self, request: Request) -> Result | None:
-        """Return the result of a write that was interrupted, or None if unknown.
-
-        A server that stores a write once is asked, until the write can have ended.
-        """
-        deadline = time.monotonic() + RESULT_SECONDS
-        asked = find_call(request, max_timeout=RESULT_SECONDS)
-        while request.since is not None and time.monotonic() < deadline:
-            outcome = self.session.send(asked, retries=0)
-            if isinstance(outcome, Result):
-                return outcome
-            time.sleep(0.02)
-        return None
-
     def request(
         self,
         purpose: Purpose,
@@ -401,38 +327,3 @@ def fresh_headers(version: int | None = None) -> dict[str, str]:
     if version is not None:
         headers["x-lancedb-min-version"] = str(version)
     return headers
-
-
-def _unpickle(
-    url: str,
-    options: ConnectionOptions,
-    dialect: Dialect,
-    salt: bytes,
-    fingerprint: bytes,
-) -> Service:
-    """Make a service in another process, whose environment must hold the same key.
-
-    A missing or wrong key is reported on first use: an exception while unpickling
-    breaks a process pool, and a scheduler that only passes the service on needs no key.
-    """
-    key = Key(os.environ.get("RT_FRAMES_API_KEY"))
-    problem = ""
-    if not key:
-        key = Key("none")
-        problem = explain_unusable(
-            url,
-            "keys are not pickled, and RT_FRAMES_API_KEY is not set in this process; "
-            "set it here",
-        )
-    try:
-        service = Service(url, key, options, dialect, allow_insecure=True)
-    except ValueError as error:
-        # a missing CA bundle, or an invalid key
-        problem = problem or explain_unusable(
-            url, f"in this process, {error}; correct this here"
-        )
-        unverified = dataclasses.replace(options, verify=False)
-        service = Service(url, Key("none"), unverified, dialect, allow_insecure=True)
-    service._proof = (salt, fingerprint)  # noqa: SLF001  # same module
-    service._unpickle_error = problem  # noqa: SLF001  # same module
-    return service

@@ -44,12 +44,11 @@ from rt_frames._protocol.conditions import to_sql
 from rt_frames._protocol.operations import (
     APPEND,
     CREATE,
-    MAX_BODY_BYTES,
     REPLACE,
     REPLACE_WHERE,
     UPSERT,
 )
-from rt_frames._protocol.responses import Description, parse_written
+from rt_frames._protocol.responses import parse_written
 from rt_frames._schema.compare import new_columns
 from rt_frames._service.changes import raise_if_unsupported
 from rt_frames._service.cluster import ClusterStream, find_cluster
@@ -71,6 +70,7 @@ if TYPE_CHECKING:
     from rt_frames._frames.source import Source
     from rt_frames._protocol.calls import Buffers, Explanation
     from rt_frames._protocol.operations import Dialect, Operation
+    from rt_frames._protocol.responses import Description
 
 log = logging.getLogger("rt_frames")
 
@@ -112,10 +112,16 @@ class WriteOptions:
         """Raise ValueError for options that cannot be used."""
         dialect.check_if_exists(self.if_exists)
         check_compression(self.compression)
-        if self.opening.where is not None and self.if_exists != "replace":
-            raise ValueError(
-                'where: only if_exists="replace" has a condition; leave it out'
-            )
+        if self.opening.where is not None:
+            if self.if_exists != "replace":
+                raise ValueError(
+                    'where: only if_exists="replace" has a condition; leave it out'
+                )
+            if not dialect.has(REPLACE_WHERE):
+                raise ValueError(
+                    f"where: this server cannot {REPLACE_WHERE.ability}; nothing was "
+                    "sent; upsert by key, or delete and append, which are two commits"
+                )
         if self.opening.add_columns and not self.adds_rows:
             raise ValueError(
                 'add_columns: only if_exists="append" and "upsert", and "replace" with '
@@ -126,24 +132,17 @@ class WriteOptions:
                 raise ValueError('on: only if_exists="upsert" has keys; leave it out')
         elif not self.opening.keys:
             raise no_keys()
+        if len(self.opening.keys) > 1 and not dialect.has_several_keys:
+            raise ValueError(
+                "on: only a folder is known to support several keys; combine them into "
+                "one key column, for example by joining their texts"
+            )
 
 
 def write(service: Service, name: str, data: Any, options: WriteOptions) -> WriteResult:
     service.check_name(name)
     options.check(service.dialect)
     table = _find_table(service, name) if options.adds_rows else None
-    # other servers may match only one of the keys, and overwrite rows that differ in
-    # another
-    if len(options.opening.keys) > 1 and "keys" not in service.can:
-        raise ValueError(
-            "on: only an embedded service is known to support several keys; combine "
-            "them into one key column, for example by joining their texts"
-        )
-    if options.opening.where is not None and "replace-where" not in service.can:
-        raise ValueError(
-            f"where: this server cannot {REPLACE_WHERE.ability}; nothing was sent; "
-            "upsert by key, or delete and append, which are two commits"
-        )
     return _write(service, name, data, options, table)
 
 
@@ -171,7 +170,7 @@ def _write(
         cures=_cures(service.dialect, options),
     )
     # also of an interrupt that comes while the source is closed
-    with noting_interrupts(purpose, service.find_result) as noted:
+    with noting_interrupts(purpose) as noted:
         try:
             if purpose.operation == REPLACE_WHERE:
                 source = _with_where(source)
@@ -359,15 +358,11 @@ def _send(
     is_whole = isinstance(stream, IPCStream) and _goes_in_one(service, source)
     if not is_upsert and not is_whole:
         return send_in_parts(service, request, source, stream, options.if_exists)
-    before = table
-    if request.operation == CREATE:
-        before = Description(None, 0)
     name = request.purpose.table
     whole = dataclasses.replace(
         request,
         body=stream,  # type: ignore[arg-type]
         length=stream.length,
-        since=service.begin_version(name, before),
     )
     explain = None
     if table is not None:
@@ -399,9 +394,9 @@ def _send_upsert(
 ) -> Result:
     """Send an upsert in one request; stop it if it becomes too large."""
     upsert = dataclasses.replace(request, path=request.path + upsert_query(keys))
-    # hosted services refuse large bodies
-    if "upsert-any-size" not in service.can:
-        body = _Limited(request.body, str(request.purpose.table))
+    max_bytes = service.dialect.upsert_bytes
+    if max_bytes is not None:
+        body = _Limited(request.body, str(request.purpose.table), max_bytes)
         body.check(request.length)
         upsert = dataclasses.replace(upsert, body=body)
     return _send_whole(service, upsert, explain)
@@ -429,14 +424,15 @@ class _Limited:
 
     stream: Any
     table: str
+    max_bytes: int
 
     def check(self, nbytes: int | None) -> None:
         """Raise PayloadTooLarge for more bytes than hosted services accept."""
-        if nbytes is None or nbytes <= MAX_BODY_BYTES:
+        if nbytes is None or nbytes <= self.max_bytes:
             return
         raise errors.PayloadTooLarge(
             f"could not upsert into table {self.table!r}: an upsert is one request, of "
-            f"at most {format_bytes(MAX_BODY_BYTES)} on this server; nothing was "
+            f"at most {format_bytes(self.max_bytes)} on this server; nothing was "
             "stored; upsert the rows in several calls",
             table=self.table,
         )

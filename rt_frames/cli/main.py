@@ -8,7 +8,6 @@ when they run, to keep ``--help`` and shell completion fast.
 
 from __future__ import annotations
 
-import datetime
 import logging
 import os
 import signal
@@ -20,7 +19,6 @@ import click
 
 from rt_frames._extras import require_local
 from rt_frames._version import __version__
-from rt_frames.cli import moved
 from rt_frames.cli.command import VERBOSITY, Command, is_quiet
 from rt_frames.cli.demo import demo
 from rt_frames.cli.tables import compact, drop, history, restore, show, tables
@@ -40,7 +38,7 @@ def main(**_verbosity: object) -> None:
 
 main.command_class = Command
 main.params += VERBOSITY
-for command in (tables, show, history, restore, compact, drop, demo, *moved.COMMANDS):
+for command in (tables, show, history, restore, compact, drop, demo):
     main.add_command(command)
 
 
@@ -56,16 +54,8 @@ for command in (tables, show, history, restore, compact, drop, demo, *moved.COMM
     type=click.IntRange(0, 65535),
     help="Port to listen on.",
 )
-@click.option(
-    "--keep",
-    metavar="HOURS",
-    default=24,
-    show_default=True,
-    type=click.IntRange(0, 999_999),
-    help="Hours for which a replaced version of a table stays readable; 0 is ten minutes.",
-)
-def serve(root: Path, host: str, port: int, keep: int) -> None:
-    """Serve the tables of folder ROOT over HTTP.
+def serve(root: Path, host: str, port: int) -> None:
+    """Serve the tables of folder ROOT over HTTP, to try requests on this machine.
 
     The API key is RT_FRAMES_API_KEY, or a random one, which is printed. Each request is
     logged on standard error.
@@ -91,7 +81,6 @@ def serve(root: Path, host: str, port: int, keep: int) -> None:
         host=host,
         port=port,
         api_key=os.environ.get("RT_FRAMES_API_KEY"),
-        keep=datetime.timedelta(hours=keep),
     )
     _listen(service, f"{host}, port {port}")
     with service:

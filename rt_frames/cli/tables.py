@@ -161,7 +161,7 @@ def restore(name: str, version: int, yes: bool, **service: Any) -> None:
 def compact(name: str, purge: bool, **service: Any) -> None:
     """Merge the small files of table NAME.
 
-    Needs a folder or an embedded service.
+    Needs a folder.
     """
     table = connect(**service).table(name).compact(purge=purge)
     if not is_quiet():

@@ -6,6 +6,9 @@ after its end.
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Callable
+
 import pyarrow as pa
 
 from rt_frames._protocol.arrow_messages import (
@@ -15,7 +18,6 @@ from rt_frames._protocol.arrow_messages import (
     MessageFile,
     TooLarge,
 )
-from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
 
 # bytes of one message
@@ -31,6 +33,45 @@ _OTHER_FORMATS = {
     b"{": "JSON; send an Arrow IPC stream",
     b"[": "JSON; send an Arrow IPC stream",
 }
+
+
+class Body:
+    """The body of a request.
+
+    Parameters
+    ----------
+    receive : callable
+        Returns at most so many bytes of the body; none at its end. Raises HTTPError if
+        it is truncated.
+
+    Attributes
+    ----------
+    received : int
+        Bytes read so far.
+    checksum : int or None
+        Their CRC-32, if this was set to 0 before.
+    """
+
+    checksum: int | None = None
+
+    def __init__(self, receive: Callable[[int], Bytes]) -> None:
+        self._receive = receive
+        self.received = 0
+
+    def read(self, size: int) -> memoryview:
+        """Read ``size`` bytes into Arrow's memory, or fewer at the end of the body."""
+        view = memoryview(pa.allocate_buffer(size)).cast("B")
+        filled = 0
+        while filled < size:
+            piece = self._receive(size - filled)
+            if not piece:
+                break
+            view[filled : filled + len(piece)] = piece
+            filled += len(piece)
+        self.received += filled
+        if self.checksum is not None:
+            self.checksum = zlib.crc32(view[:filled], self.checksum)
+        return view[:filled]
 
 
 class StreamFile:

@@ -46,7 +46,7 @@ def delete(folder: Path, staged: Path, request: dict[str, Any]) -> dict[str, int
         # it may hold personal data, which would stay in the log
         operation.predicate = ""
         numbers = {"num_deleted_rows": deleted}
-        version = commits.commit(folder, table, operation, numbers=numbers)
+        version = commits.commit(folder, table, operation)
     return {"version": version, **numbers}
 
 

@@ -1,7 +1,7 @@
 """Commit what was written: every version of a table is made by `commit`.
 
-The last thing before a commit is `calls.check`, as the call of a request may have been
-carried out by an earlier attempt.
+An error of a request has stored nothing, unless it comes from Lance's commit itself:
+then the versions that came since tell whether it was made.
 
 Lance 14 ignores an error of the last write to a data file or a file of deletions, as on
 a full disk; a table with such a file cannot be read. So all that a commit refers to is
@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import shutil
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,8 +32,10 @@ from lance import LanceOperation
 from lance.bitmap import Bitmap
 from lance.dataset import Transaction
 
-from rt_frames.local import calls, engine
+from rt_frames._text import one_line
+from rt_frames.local import engine, patience
 from rt_frames.local.http_error import HTTPError
+from rt_frames.local.root import FOLDER_MODE
 
 
 class _File(NamedTuple):
@@ -50,7 +53,6 @@ def commit(
     *,
     staged: Iterable[Path] = (),
     verify: Callable[[], object] | None = None,
-    numbers: dict[str, int] | None = None,
     max_retries: int = 20,
 ) -> int:
     """Commit an operation, all or nothing; return the new version.
@@ -68,8 +70,6 @@ def commit(
         Data files in staging, which are moved into the folder.
     verify : callable, optional
         A check after that of the files. Nothing is committed if it raises.
-    numbers : dict, optional
-        What the response reports besides the version; kept with the current call.
     max_retries : int
         How often Lance may put the operation behind versions committed meanwhile.
     """
@@ -79,16 +79,14 @@ def commit(
         # a table without rows is false
         read_version=0 if table is None else table.version,
         operation=operation,
-        uuid=calls.transaction_id(),
-        transaction_properties=calls.properties(numbers or {}),
+        uuid=str(uuid.uuid4()),
     )
     try:
         _move(staged, folder / "data")
         _check_whole(folder, files)
         if verify:
             verify()
-        if table is not None:
-            calls.check(folder, table)
+        patience.current().check()
         return _commit(folder, table, transaction, max_retries)
     except _OutcomeUnknown:
         raise
@@ -105,7 +103,7 @@ def commit(
 
 
 class _OutcomeUnknown(HTTPError):
-    """500 for a commit that failed after a version had appeared."""
+    """504 for a commit that failed, and may have been made."""
 
 
 def _commit(
@@ -119,20 +117,35 @@ def _commit(
             max_retries=max_retries,
         )
     except BaseException as error:
+        # in staging, or made by others
         if table is None or engine.is_conflict(error):
             raise
-        newest = None
-        with contextlib.suppress(OSError):
-            newest = engine.newest_version(folder)
-        if newest != table.version:
-            raise _OutcomeUnknown(
-                500,
-                "the commit failed, but the table has changed; the outcome is unknown; look at "
-                "the table",
-            ) from error
-        with engine.as_http_errors(certain=True):
+        version = _find_commit(folder, table.version, transaction.uuid, error)
+        if version is not None:
+            return version
+        with engine.as_http_errors():
             raise
     return int(committed.version)
+
+
+def _find_commit(
+    folder: Path, before: int, transaction_id: str, error: BaseException
+) -> int | None:
+    """Return the version that a failed commit has made all the same, or None."""
+    try:
+        newest = engine.newest_version(folder)
+        table = lance.dataset(str(folder), version=before)
+        for version in range(before + 1, newest + 1):
+            made: Any = table.read_transaction(version)
+            if made.uuid == transaction_id:
+                return version
+    except BaseException:  # noqa: BLE001  # panics
+        raise _OutcomeUnknown(
+            504,
+            f"the commit failed ({one_line(str(error), 200)}), and the table cannot be "
+            "read, which would tell whether it was made; check the table",
+        ) from error
+    return None
 
 
 def _list_new_files(table: Any, operation: Any) -> list[_File]:
@@ -216,7 +229,7 @@ def _is_whole(path: Path, size: int) -> bool:
 
 def create(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
     """Write a new table, check that it can be read, and return its version."""
-    folder.mkdir(mode=engine.FOLDER_MODE, parents=True, exist_ok=True)
+    folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     with engine.feeding(schema, batches) as (reader, counts):
         transaction = lance.fragment.write_fragments(
             reader,

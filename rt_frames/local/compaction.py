@@ -21,7 +21,7 @@ from lance.optimize import Compaction
 from pyarrow import types
 
 from rt_frames._schema.data_type import iter_fields
-from rt_frames.local import calls, commits, engine
+from rt_frames.local import commits, engine
 from rt_frames.local.http_error import HTTPError
 
 log = logging.getLogger("rt_frames")
@@ -52,9 +52,7 @@ def merge_small(folder: Path) -> Any:
         small = _list_small(table)
         _leave_out_large(small)
         if len(small) > MAX_SMALL and not _find_obstacle(table):
-            # the call is that of the write
-            with calls.serving(None):
-                _rewrite(folder, table, small)
+            _rewrite(folder, table, small)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # noqa: BLE001  # panics
@@ -86,7 +84,7 @@ def compact(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, i
         fragments = _list_from_first_outdated(table, len(fragments))
     version = int(table.version)
     # a second call does it again, as the first may have been killed before the purge
-    with engine.as_http_errors(), calls.serving(None):
+    with engine.as_http_errors():
         # a purge also needs a log entry without the values of a condition
         if purge or len(fragments) > 1:
             version = _rewrite(folder, table, fragments)

@@ -11,7 +11,6 @@ import bisect
 import contextlib
 import datetime
 import errno
-import functools
 import hashlib
 import json
 import os
@@ -32,6 +31,7 @@ from rt_frames._schema.data_type import contains, show_type
 from rt_frames._text import list_names, one_line
 from rt_frames._threads import prefetch
 from rt_frames.local.http_error import HTTPError
+from rt_frames.local.root import FOLDER_MODE
 
 # bytes per column; with larger pages, pylance 14 copies the data first
 PAGE_BYTES = 2 * 2**20
@@ -41,12 +41,8 @@ MAX_PREFETCHED_BYTES = 2**26
 MAX_OVERWRITES = 9
 # versions that go before one write
 MAX_FORGOTTEN = 300
-# versions replaced less long ago are kept: a repeated call looks for itself in them
-YOUNG = datetime.timedelta(minutes=10)
 # an unreferenced file younger than this may belong to a write in progress
 IN_USE = datetime.timedelta(hours=1)
-# folders of tables, which others may not read
-FOLDER_MODE = 0o700
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_ACCESS = (errno.EROFS, errno.EACCES)
 # part of Lance's message → reason, cure
@@ -277,12 +273,10 @@ def forget_versions(
     with contextlib.suppress(Exception):
         versions = _list_versions(folder)
         table: Any = lance.dataset(str(folder))
-        expired = _count_replaced(folder, versions, max(keep, YOUNG))
+        expired = _count_replaced(folder, versions, keep)
         if expired < len(versions) // 10:
             expired = 0
         overwritten = _count_overwritten(table, versions)
-        if overwritten > expired:
-            overwritten = min(overwritten, _count_replaced(folder, versions, YOUNG))
         outdated = versions[: max(expired, overwritten)][:MAX_FORGOTTEN]
         if spared in outdated:
             outdated.remove(spared)
@@ -293,22 +287,12 @@ def forget_versions(
     return False
 
 
-def written_at(folder: Path, version: int) -> float:
-    """Return when a version was written; FileNotFoundError if it is gone."""
-    return _manifest(folder, version).stat().st_mtime
-
-
 def read_transaction(table: Any, version: int) -> Any:
     """Return the transaction that made a version. None if Lance does not tell."""
     # Lance cannot parse those of some operations (pylance 14)
     with contextlib.suppress(Exception):
         return table.read_transaction(version)
     return None
-
-
-def has_transaction(folder: Path, uuid: str) -> bool:
-    """Return whether a commit with this id was begun, and its version is not gone."""
-    return any((folder / "_transactions").glob(f"*-{uuid}.txn"))
 
 
 def purge_versions(folder: Path) -> None:
@@ -339,8 +323,11 @@ def _count_replaced(folder: Path, versions: list[int], age: datetime.timedelta) 
     """Count the versions that were replaced longer ago than this."""
     # a version was replaced when the next one was written
     limit = time.time() - age.total_seconds()
-    written = functools.partial(written_at, folder)
-    return bisect.bisect_right(versions[1:], limit, key=written)
+
+    def written_at(version: int) -> float:
+        return _manifest(folder, version).stat().st_mtime
+
+    return bisect.bisect_right(versions[1:], limit, key=written_at)
 
 
 def _count_overwritten(table: Any, versions: list[int]) -> int:
@@ -417,14 +404,12 @@ def as_http_errors(
     invalid: str = "",
     state: str = "nothing was changed",
     cure: str = "",
-    certain: bool = False,
 ) -> Iterator[None]:
     """Turn the exceptions of Lance and the file system into HTTP errors.
 
     ``subject`` is the part of the request that failed. ``state`` and ``cure`` go with a
-    reason in Lance's own words. If Lance blames the input, ``invalid`` names it, as in
-    "invalid filter: …". With ``certain``, nothing can have been stored, whatever the
-    file system's failure.
+    reason in Lance's own words; a read has no state. If Lance blames the input,
+    ``invalid`` names it, as in "invalid filter: …".
     """
     try:
         yield
@@ -433,7 +418,7 @@ def as_http_errors(
     except BaseException as error:
         # Lance's panics are BaseExceptions (pylance 14)
         known = _find_known_failure(
-            error, f"{subject}: " if subject else "", certain=certain
+            error, f"{subject}: " if subject else "", is_read=not state
         )
         if known is not None:
             raise known from error
@@ -481,12 +466,12 @@ def is_damage(error: BaseException) -> bool:
     """Return whether files of the table are at fault, not the disk or the memory."""
     if isinstance(error, (KeyboardInterrupt, SystemExit)):
         return False
-    known = _find_known_failure(error, "", certain=False)
+    known = _find_known_failure(error, "", is_read=True)
     return known is None or bool(_NOT_FOUND.search(str(error)))
 
 
 def _find_known_failure(
-    error: BaseException, subject: str, *, certain: bool
+    error: BaseException, subject: str, *, is_read: bool
 ) -> HTTPError | None:
     """Translate a failure of disk, memory, threads or a commit. None for others."""
     text = str(error)
@@ -508,9 +493,9 @@ def _find_known_failure(
     if number:
         reason = f"{subject}the file system failed ({os.strerror(number)})"
         cure = "check the service's folder"
-        if certain:
-            return HTTPError(507, f"{reason}; nothing was stored; {cure}")
-        return HTTPError(500, f"{reason}; {cure}")
+        if is_read:
+            return HTTPError(500, f"{reason}; {cure}")
+        return HTTPError(507, f"{reason}; nothing was stored; {cure}")
     if isinstance(error, MemoryError) or "can't start new thread" in text:
         return HTTPError(
             503,

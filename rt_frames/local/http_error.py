@@ -1,4 +1,4 @@
-"""The exception for a request that the embedded service refuses."""
+"""The exception for a request that a folder refuses."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def parse_keys(parameters: dict[str, list[str]]) -> list[str]:
     if unknown:
         raise HTTPError(
             501,
-            f"the embedded service does not support {list_names(sorted(unknown))} in a merge; leave it out",
+            f"a folder does not support {list_names(sorted(unknown))} in a merge; leave it out",
         )
     for name, required in _RULES.items():
         value = parameters.get(name, ["false"])[-1].lower()
@@ -56,7 +56,7 @@ def parse_keys(parameters: dict[str, list[str]]) -> list[str]:
         if (value == "true") != required:
             raise HTTPError(
                 501,
-                "the embedded service merges only by updating all matched rows and inserting all "
+                "a folder merges only by updating all matched rows and inserting all "
                 f"others; send {name}={str(required).lower()}",
             )
     keys = parameters.get("on", [])
@@ -187,7 +187,5 @@ def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
             builder = builder.when_matched_update_all().when_not_matched_insert_all()
             transaction, counts = builder.execute_uncommitted(rows)
             numbers = {name: int(counts[name]) for name in _COUNTS}
-            version = commits.commit(
-                folder, table, transaction.operation, numbers=numbers
-            )
+            version = commits.commit(folder, table, transaction.operation)
     return {"version": version, **numbers}

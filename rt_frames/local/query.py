@@ -94,13 +94,13 @@ def _check_supported(request: dict[str, Any]) -> None:
     if request.get("vector"):
         raise HTTPError(
             501,
-            "the embedded service has no vector search; open the tables' folder with lancedb.connect",
+            "a folder has no vector search; open it with lancedb.connect",
         )
     unknown = set(request) - _QUERY
     if unknown:
         raise HTTPError(
             501,
-            f"the embedded service does not support {list_names(sorted(unknown))} in a query; leave it out",
+            f"a folder does not support {list_names(sorted(unknown))} in a query; leave it out",
         )
     columns = request.get("columns", [])
     if not isinstance(columns, list) or not all(isinstance(c, str) for c in columns):
@@ -184,7 +184,5 @@ def _stream(reader: Any, first: list[pa.RecordBatch]) -> Iterator[bytes]:
                 sink.truncate()
         yield sink.getvalue()
     except Exception:
-        log.exception(
-            "the embedded service failed while sending rows; the response is truncated"
-        )
+        log.exception("a read failed while rows were sent; the response is truncated")
         raise

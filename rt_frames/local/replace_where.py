@@ -15,7 +15,7 @@ import pyarrow as pa
 from lance import LanceOperation
 
 from rt_frames._protocol.calls import WHERE_KEY
-from rt_frames.local import calls, changes, commits, compaction, engine
+from rt_frames.local import changes, commits, compaction, engine
 from rt_frames.local.filters import check_filter
 from rt_frames.local.http_error import HTTPError
 
@@ -46,8 +46,7 @@ def stage(
     table = lance.dataset(str(staged))
     # no reader sees it: a version of the staging folder with these rows alone
     operation = LanceOperation.Overwrite(table.lance_schema, fragments)
-    with calls.serving(None):
-        commits.commit(staged, table, operation)
+    commits.commit(staged, table, operation)
     alone = lance.dataset(str(staged))
     rows = alone.count_rows()
     with engine.as_http_errors(invalid="filter"):
@@ -77,5 +76,5 @@ def commit(
     )
     files = commits.data_files(staged, fragments)
     numbers = {"num_deleted_rows": deleted}
-    version = commits.commit(folder, table, operation, staged=files, numbers=numbers)
+    version = commits.commit(folder, table, operation, staged=files)
     return {"version": version, **numbers}

@@ -1,73 +1,49 @@
-"""The HTTP server of the embedded service, which ends with the process.
+"""The development server: a folder's application over HTTP, for one machine.
 
-cheroot's classes are changed so that headers have one meaning, a slow client holds up
-no other, and a client that still sends sees an early response.
-``tests/local/test_relied_upon.py`` lists the internals of cheroot that this depends on.
+It is cheroot's server as it is, on daemon threads, which end with the process.
 """
 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import datetime
-import errno
-import json
+import hmac
+import http
 import logging
 import os
 import re
 import secrets
-import socket
-import sys
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable
-from concurrent.futures import Future
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Self
-from wsgiref.types import WSGIApplication
-
-from cheroot.server import HTTPConnection, HTTPRequest
-from cheroot.workers.threadpool import WorkerThread
-from cheroot.wsgi import Gateway_10, Server
 
 from rt_frames._arguments import is_visible
-from rt_frames._protocol.operations import ABILITIES
-from rt_frames._protocol.responses import ABILITIES_HEADER, SERVER_HEADER
-from rt_frames._text import show_value
+from rt_frames._text import make_printable, show_value
 from rt_frames._threads import end_at_next_interrupt
-from rt_frames._version import __version__
-from rt_frames.local.body import Body
 from rt_frames.local.http_error import HTTPError
-from rt_frames.local.pool import Pool
+from rt_frames.local.patience import Patience
+from rt_frames.local.root import check_process, make_root, note_process
 
 log = logging.getLogger("rt_frames")
+# one line per request
+access = logging.getLogger("rt_frames.access")
 
-# seconds from the first byte of a request's head to its last, and between requests
-HEAD_SECONDS = 10
-# seconds per read of a body: a client may compute it while sending
-BODY_SECONDS = 600
-# seconds for a request in progress when the service stops
-DRAIN_SECONDS = 1
-MAX_HEADER_BYTES = 64 * 2**10
-_HEADER_NAME = re.compile(rb"[\w!#$%&'*+.^`|~-]+")
-_FORBIDDEN_IN_VALUE = re.compile(rb"[\0\r\n]")
-_SINGLE_HEADERS = (
-    b"Content-Length",
-    b"Transfer-Encoding",
-    b"Content-Type",
-    b"Host",
-    b"X-Api-Key",
-)
+# connections that are served at once
+THREADS = 100
+# seconds that a client may pause, or a request may wait for a lock
+PAUSE_SECONDS = 600
+# seconds that requests have to finish when the server stops
+STOP_SECONDS = 2
+# bytes of a body that are read before a refusal, which a client that sends may not see
+MAX_DISCARDED_BYTES = 256 * 2**20
+_PIECE_BYTES = 2**20
 
 
 class LocalService:
-    """The embedded service on a folder.
-
-    Several services, also in several processes, may share a folder. A forked process
-    cannot start a service if its parent ran one, because Lance's threads do not survive
-    a fork.
+    """The development server of a folder, for one person on one machine.
 
     Parameters
     ----------
@@ -80,10 +56,10 @@ class LocalService:
     api_key : str, optional
         The key that requests must carry. Defaults to a random one.
     keep : datetime.timedelta, default one day
-        How long a replaced version of a table is kept, to be read or restored; at least
-        ten minutes. Of a table that is overwritten often, at most the last ten
-        overwrites are kept longer than that. Parts of an uncompleted write are kept as
-        long, but at least an hour. Expired data is removed before the next write.
+        How long a replaced version of a table is kept, to be read or restored, if the
+        server is alone on its folder. Of a table that is overwritten often, at most the
+        last ten overwrites are kept. Parts of an uncompleted write are kept as long,
+        but at least an hour. Expired data is removed before the next write.
 
     Raises
     ------
@@ -114,7 +90,6 @@ class LocalService:
         keep: datetime.timedelta = datetime.timedelta(days=1),
     ) -> None:
         self.root = Path(root).expanduser()
-        self._server: Any = None
         if api_key is not None and not is_visible(api_key):
             raise ValueError(
                 "api_key: expected visible ASCII characters without spaces, at least one"
@@ -130,10 +105,10 @@ class LocalService:
         self._bind = host, port
         self._keep = keep
         self._key = api_key or secrets.token_urlsafe(32)
-        self._lock = threading.Lock()
+        self._running: _Running | None = None
 
     def __repr__(self) -> str:
-        state = self.url if self._server else "not running"
+        state = self.url if self._running else "not running"
         return f"LocalService({str(self.root)!r}, {state})"
 
     @property
@@ -150,12 +125,12 @@ class LocalService:
 
     @property
     def url(self) -> str:
-        """The URL of the running service.
+        """The URL of the running server.
 
         Raises
         ------
         RuntimeError
-            If the service is not running.
+            If the server is not running.
 
         Examples
         --------
@@ -164,30 +139,29 @@ class LocalService:
         ...     service.url
         'http://127.0.0.1:...'
         """
-        server = self._server
-        if server is None:
+        if self._running is None:
             raise RuntimeError(
-                "the service is not running; use it in a with statement, or call start()"
+                "the server is not running; use it in a with statement, or call start()"
             )
-        host, port = server.bind_addr[:2]
+        host, port = self._running.server.bind_addr[:2]
         if ":" in host:
             host = f"[{host}]"
         return f"http://{host}:{port}"
 
     def start(self) -> Self:
-        """Start the service on background threads.
+        """Start the server on background threads.
 
         Returns
         -------
         LocalService
-            The service itself.
+            The server itself.
 
         Raises
         ------
         OSError
-            If the service cannot listen on ``host`` and ``port``.
+            If the server cannot listen on ``host`` and ``port``.
         RuntimeError
-            If this process was forked from one that ran a service.
+            If this process was forked from one that used a folder.
 
         Examples
         --------
@@ -195,55 +169,36 @@ class LocalService:
         >>> service = LocalService("./tables").start()
         >>> service.close()
         """
-        if self._server is None:
-            if _service_pids - {os.getpid()}:
-                raise RuntimeError(
-                    "the embedded service cannot start in a process forked from one that ran it: "
-                    "its engine does not survive a fork; start processes with multiprocessing's "
-                    "'spawn', or run rt-frames serve and set the RT_FRAMES_ variables that it prints"
-                )
-            _service_pids.add(os.getpid())
+        if self._running is None:
+            check_process()
+            note_process()
+            make_root(self.root)
             # imported late: once imported, pylance 14 warns at every fork
+            from rt_frames.local.application import Application
             from rt_frames.local.store import Store
-            from rt_frames.local.wsgi import Application
 
+            application = Application(Store(self.root, self._keep))
+            running = _Running(application, self._key, self._bind)
             try:
-                store = Store(self.root, self._keep)
-                application = Application(store, self._key, self._bind[0])
-                _do_uninterrupted(partial(self._listen, application))
-            except KeyboardInterrupt:
-                _do_uninterrupted(self._stop)
+                running.start()
+            except BaseException:
+                running.stop()
                 raise
+            self._running = running
         return self
 
-    def _listen(self, application: WSGIApplication) -> None:
-        with self._lock:
-            if self._server is None:
-                server: Any = _Server(self._bind, application)
-                server.prepare()
-                threading.Thread(target=server.serve, daemon=True).start()
-                self._server = server
-                _running_servers.add(server)
-
     def close(self) -> None:
-        """Stop the service. Requests have a second to finish, responses two.
+        """Stop the server. Requests have two seconds to finish.
 
         Examples
         --------
         >>> from rt_frames.local import LocalService
         >>> LocalService("./tables").close()
         """
-        # `_finish_responses` has cleared `ready` if the process ends
-        if self._server is not None and self._server.ready:
-            _do_uninterrupted(self._stop)
-
-    def _stop(self) -> None:
-        with self._lock:
-            server = self._server
-            self._server = None
-            if server is not None:
-                _running_servers.discard(server)
-                server.stop()
+        running = self._running
+        self._running = None
+        if running is not None:
+            running.stop()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -252,304 +207,195 @@ class LocalService:
         self.close()
 
 
-_running_servers: set[Any] = set()
-# other ids than this process's own are those of parents
-_service_pids: set[int] = set()
+class _Running:
+    """A server that listens, as a WSGI application."""
 
+    def __init__(self, application: Any, key: str, bind: tuple[str, int]) -> None:
+        from cheroot.wsgi import Server
 
-def _do_uninterrupted(work: Callable[[], None]) -> None:
-    """Run ``work`` on a thread: Ctrl-C interrupts the wait, not the work.
+        self._application = application
+        self._key = key.encode()
+        host = bind[0].lower()
+        self._hosts = {"127.0.0.1", "localhost", "[::1]", host, f"[{host}]"}
+        self._any_host = host in ("0.0.0.0", "::", "")  # nosec B104  # noqa: S104  # only compared
+        self._requests: set[Patience] = set()
+        self._stopping = threading.Event()
+        self._stopped = threading.Event()
+        server: Any = Server(
+            bind,
+            self,
+            numthreads=THREADS,
+            server_name="rt_frames",
+            request_queue_size=128,
+            timeout=PAUSE_SECONDS,
+            shutdown_timeout=1,
+        )
+        server.error_log = _log_error
+        self.server = server
 
-    The thread and those that it starts are daemons: the interpreter does not wait for
-    them.
-    """
-    done: Future[None] = Future()
+    def start(self) -> None:
+        """Listen, on threads that the interpreter does not wait for."""
+        listening: SimpleQueue[BaseException | None] = SimpleQueue()
+        arguments = (listening,)
+        threading.Thread(target=self._serve, args=arguments, daemon=True).start()
+        error = listening.get()
+        if error is not None:
+            raise error
+        _running.add(self)
 
-    def run() -> None:
+    def _serve(self, listening: SimpleQueue[BaseException | None]) -> None:
         try:
-            work()
-            done.set_result(None)
-        except BaseException as error:  # noqa: BLE001  # raised again by `result`
-            done.set_exception(error)
+            self.server.prepare()
+        except BaseException as error:  # noqa: BLE001  # raised by `start`
+            self._stopped.set()
+            listening.put(error)
+            return
+        # now, as no thread can start when the interpreter ends
+        threading.Thread(target=self._wait_to_stop, daemon=True).start()
+        listening.put(None)
+        self.server.serve()
 
-    threading.Thread(target=run, daemon=True).start()
-    done.result()
+    def _wait_to_stop(self) -> None:
+        self._stopping.wait()
+        for patience in list(self._requests):
+            patience.is_over = True
+        self.server.stop()
+        self._stopped.set()
+
+    def stop(self) -> None:
+        """Stop. A response that nobody reads is left to itself."""
+        _running.discard(self)
+        self._stopping.set()
+        self._stopped.wait(STOP_SECONDS)
+
+    def finish(self) -> None:
+        """Wait for Lance: a thread that returns from it later aborts the process."""
+        self.stop()
+        deadline = time.monotonic() + STOP_SECONDS
+        while self._requests and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterator[bytes]:
+        """Respond to a request."""
+        from rt_frames.local.application import Asked, refuse
+        from rt_frames.local.arrow_stream import Body
+
+        start = time.monotonic()
+        sent = environ["wsgi.input"]
+        body = Body(lambda size: _receive(sent, size))
+        asked = Asked(
+            environ["REQUEST_METHOD"],
+            re.sub("^https?://[^/]*", "", environ["REQUEST_URI"]),
+            _headers(environ),
+            body,
+        )
+        patience = Patience(PAUSE_SECONDS)
+        self._requests.add(patience)
+        try:
+            self._check(asked.headers)
+            answer = self._application.answer(asked, patience)
+        except HTTPError as error:
+            answer = refuse(error)
+        finally:
+            self._requests.discard(patience)
+        headers = [*answer.headers.items()]
+        if not _discard(sent):
+            headers.append(("Connection", "close"))
+        access.debug(
+            "%s %s %.300s %s, %d bytes received, %.0f ms",
+            environ["REMOTE_ADDR"],
+            asked.method,
+            make_printable(asked.target),
+            answer.status,
+            body.received,
+            (time.monotonic() - start) * 1000,
+        )
+        phrase = http.HTTPStatus(answer.status).phrase
+        start_response(f"{answer.status} {phrase}", headers)
+        return self._pieces(iter(answer.payload), patience)
+
+    def _pieces(self, payload: Iterator[bytes], patience: Patience) -> Iterator[bytes]:
+        """Yield the payload; `finish` waits while a piece is computed."""
+        piece: bytes | None = b""
+        while piece is not None and not self._stopping.is_set():
+            self._requests.add(patience)
+            try:
+                piece = next(payload, None)
+            finally:
+                self._requests.discard(patience)
+            if piece:
+                yield piece
+
+    def _check(self, headers: Mapping[str, str]) -> None:
+        """Refuse a caller without the key, and pages of other hosts in a browser."""
+        host = re.sub(r":\d+$", "", headers.get("host", "")).lower()
+        if not self._any_host and host not in self._hosts:
+            raise HTTPError(
+                400,
+                "the Host header is not an address of this server; use the server's URL",
+            )
+        key = headers.get("x-api-key", "").encode("latin-1", "replace")
+        if not hmac.compare_digest(key, self._key):
+            raise HTTPError(
+                401,
+                "the x-api-key header is missing or wrong; check the API key and that it "
+                "belongs to this server",
+            )
+
+
+_running: set[_Running] = set()
 
 
 @atexit.register
-def _finish_responses() -> None:
-    """Wait for responses in progress when the interpreter ends.
-
-    A thread that returns from Lance after that aborts the process. The servers are not
-    stopped: that would start a thread, which the ending interpreter forbids.
-    """
-    for server in list(_running_servers):
-        server.ready = False
-    responding = _list_responding()
-    if responding:
+def _finish_requests() -> None:
+    if _running:
         end_at_next_interrupt()
-    deadline = time.monotonic() + DRAIN_SECONDS
-    for thread, conn in responding:
-        while thread.conn is conn and thread.is_alive():
-            if time.monotonic() > deadline:
-                _shut_down(conn)
-            time.sleep(0.01)
+    for running in list(_running):
+        running.finish()
 
 
-def _list_responding() -> list[tuple[Any, Any]]:
-    """List the threads of all servers that have a connection, with it."""
-    responding = []
-    threads: list[Any] = list(threading.enumerate())
-    for thread in threads:
-        if isinstance(thread, WorkerThread) and isinstance(thread.server, _Server):
-            conn = thread.conn
-            if conn is not None:
-                responding.append((thread, conn))
-    return responding
+def _headers(environ: dict[str, Any]) -> dict[str, str]:
+    headers = {"content-type": environ.get("CONTENT_TYPE", "")}
+    for name, value in environ.items():
+        if name.startswith("HTTP_"):
+            headers[name.removeprefix("HTTP_").replace("_", "-").lower()] = value
+    return headers
 
 
-def _shut_down(conn: Any) -> None:
-    with contextlib.suppress(OSError):
-        conn.socket.shutdown(socket.SHUT_RDWR)
+def _receive(sent: Any, size: int) -> bytes:
+    """Return a piece of a body, or b"" at its end."""
+    piece = b""
+    is_truncated = False
+    try:
+        piece = sent.read(min(size, _PIECE_BYTES))
+    except (OSError, ValueError):
+        is_truncated = True
+    # cheroot accepts a body that is shorter than its Content-Length
+    remaining: int = getattr(sent, "remaining", 0)
+    if is_truncated or (remaining and not piece):
+        raise HTTPError(400, "the body was truncated; send all of it again")
+    return piece
 
 
-class _Request(HTTPRequest):
-    """Rejects ambiguous framing (request smuggling), with errors as JSON."""
-
-    def read_request_line(self) -> bool:
-        """Refuse a request target such as ``http://[/``, for which cheroot 11 fails."""
-        try:
-            return bool(super().read_request_line())  # type: ignore[no-untyped-call]  # of cheroot
-        except ValueError:
-            self.simple_response(
-                "400 Bad Request",
-                "the request target is malformed; send a path such as /v1/tables",
-            )
-            return False
-
-    def header_reader(self, rfile: Any, headers: dict[bytes, bytes]) -> None:
-        """Read the headers strictly.
-
-        cheroot keeps the last of two equal names, and accepts lengths such as -1, +5
-        and 1_0.
-        """
-        values: dict[bytes, list[bytes]] = defaultdict(list)
-        line = rfile.readline()
-        while line != b"\r\n":
-            name, value = _parse_header(line)
-            if name in values and name in _SINGLE_HEADERS:
-                raise ValueError(
-                    f"header {name.decode()} occurs more than once; send it once"
-                )
-            values[name].append(value)
-            line = rfile.readline()
-        for name, lines in values.items():
-            headers[name] = b", ".join(filter(None, lines))
-        self._check_framing(headers)
-
-    def _check_framing(self, headers: dict[bytes, bytes]) -> None:
-        length = headers.get(b"Content-Length")
-        coding = headers.get(b"Transfer-Encoding")
-        if length is not None and not re.fullmatch(rb"[0-9]{1,18}", length):
-            raise ValueError(
-                "Content-Length is not a number of bytes; send digits only"
-            )
-        if coding is None:
-            return
-        if coding.lower() != b"chunked" or self.response_protocol != "HTTP/1.1":
-            raise ValueError(
-                "Transfer-Encoding is not supported; send 'chunked', with HTTP/1.1"
-            )
-        if length is not None:
-            raise ValueError(
-                "Content-Length and Transfer-Encoding are both present; send one of them"
-            )
-
-    def simple_response(self, status: str, msg: str = "") -> None:
-        """Refuse a request and close, since its body could pass for another request."""
-        self.close_connection = True
-        error = {"code": int(status[:3]), "message": msg or status[4:]}
-        body = json.dumps({"error": error})
-        response = (
-            f"HTTP/1.1 {status}\r\n"
-            "Content-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n"
-            f"{SERVER_HEADER}: {__version__}\r\n"
-            f"{ABILITIES_HEADER}: {' '.join(ABILITIES)}\r\n"
-            "Connection: close\r\n"
-            "\r\n"
-            f"{body}"
-        )
-        with contextlib.suppress(OSError):
-            self.conn.wfile.write(response.encode())
-            # not for a head that is late: the connection has no thread
-            if self.conn.head_start is None:
-                self.conn.adopt(Body(self.conn.rfile, sys.maxsize))
+def _discard(sent: Any) -> bool:
+    """Read the rest of a refused body. Return whether its end was reached."""
+    discarded = 0
+    try:
+        while discarded < MAX_DISCARDED_BYTES:
+            piece = _receive(sent, _PIECE_BYTES)
+            if not piece:
+                return True
+            discarded += len(piece)
+    except HTTPError:
+        pass
+    # cheroot would read all that remains at once
+    sent.remaining = 0
+    return False
 
 
-def _is_head(data: bytes) -> bool:
-    """Return whether data hold a head, or a line end for which it is refused."""
-    return b"\r\n\r\n" in data or data.count(b"\n") > data.count(b"\r\n")
-
-
-def _parse_header(line: bytes) -> tuple[bytes, bytes]:
-    """Return the name of a header in title case, and its value."""
-    name, colon, value = line.removesuffix(b"\r\n").partition(b":")
-    is_whole = line.endswith(b"\r\n") and colon == b":"
-    is_named = _HEADER_NAME.fullmatch(name) is not None
-    if not is_whole or not is_named or _FORBIDDEN_IN_VALUE.search(value):
-        raise ValueError(
-            "a header line is malformed; send a name, a colon, a value and a line end"
-        )
-    return name.title(), value.strip(b" \t")
-
-
-class _Connection(HTTPConnection):
-    """A connection that waits for whole heads without a thread.
-
-    It also closes `wfile`. cheroot 11 leaves it open; its finalizer then fails to send
-    what is buffered.
-    """
-
-    RequestHandlerClass = _Request
-    rbufsize = MAX_HEADER_BYTES + 1
-    # when the first bytes of an incomplete head were seen
-    head_start: float | None = None
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        # cheroot asks this before it waits for more
-        self.rfile.has_data = self.has_head
-
-    def has_head(self) -> bool:
-        """Read what has arrived; return whether a thread need not wait for more."""
-        data = b""
-        self.socket.settimeout(0)
-        try:
-            data = self.rfile.peek(self.rbufsize)
-            is_done = _is_head(data) or len(data) >= self.rbufsize
-            # b"" if the client closed the connection
-            is_done = is_done or not self.socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            is_done = False
-        except OSError:
-            is_done = True
-        finally:
-            self.socket.settimeout(HEAD_SECONDS)
-        if is_done:
-            self.head_start = None
-        elif data and self.head_start is None:
-            self.head_start = time.monotonic()
-        return is_done
-
-    def is_late(self) -> bool:
-        """Return whether a head takes too long to arrive."""
-        start = self.head_start
-        return start is not None and time.monotonic() > start + HEAD_SECONDS
-
-    def adopt(self, body: Body) -> None:
-        """Discard input for a while, so that the client sees an early response."""
-        with contextlib.suppress(HTTPError, OSError):
-            self.socket.shutdown(socket.SHUT_WR)
-            self.socket.settimeout(1)
-            body.linger()
-
-    def close(self) -> None:
-        # cheroot 11 closes connections on which nothing arrives, without a response
-        if self.head_start is not None and self.server.ready:
-            self.socket.settimeout(0)
-            _Request(self.server, self).simple_response("408 Request Timeout")
-        try:
-            super().close()
-        finally:
-            with contextlib.suppress(OSError):
-                self.wfile.close()
-
-
-class _Gateway(Gateway_10):
-    """Passes on the raw body. Closes the connection if its end was not reached."""
-
-    def __init__(self, req: Any) -> None:
-        length = None if req.chunked_read else req.rfile.remaining
-        self._body = Body(req.conn.rfile, length, lambda: req.server.ready)
-        # cheroot 11 would read the rest of the body before it sends the response
-        req.rfile.remaining = 0
-        super().__init__(req)
-        self.env["rt_frames.body"] = self._body
-        self.env["rt_frames.wait_for_body"] = lambda: req.conn.socket.settimeout(
-            BODY_SECONDS
-        )
-
-    def start_response(self, status: str, headers: Any, exc_info: Any = None) -> Any:
-        if not self._body.ended:
-            self.req.close_connection = True
-        # how long cheroot keeps an idle connection, as `_Server` sets it
-        headers = [*headers, ("Keep-Alive", f"timeout={HEAD_SECONDS}")]
-        return super().start_response(status, headers, exc_info)
-
-    def respond(self) -> None:
-        super().respond()
-        self.req.conn.socket.settimeout(HEAD_SECONDS)
-        if not self._body.ended:
-            self.req.conn.adopt(self._body)
-
-
-class _Server(Server):
-    ConnectionClass = _Connection
-    # how long stopping takes
-    expiration_interval = 0.1
-    max_request_header_size = MAX_HEADER_BYTES
-
-    def __init__(self, bind: tuple[str, int], application: WSGIApplication) -> None:
-        super().__init__(
-            bind,
-            application,
-            request_queue_size=128,
-            timeout=HEAD_SECONDS,
-            shutdown_timeout=DRAIN_SECONDS,
-            server_name="rt_frames",
-        )
-        self.gateway = _Gateway
-        self.requests = Pool(self)
-
-    def process_conn(self, conn: Any) -> None:
-        """Hand a connection to a thread once the head of a request has arrived."""
-        if conn.has_head():
-            super().process_conn(conn)
-        elif conn.is_late():
-            conn.close()
-        else:
-            self.put_conn(conn)
-
-    def stop(self) -> None:
-        """Stop, and drop the statistics that cheroot 11 keeps of every server."""
-        stopped = threading.Event()
-        threading.Thread(target=self._abort, args=(stopped,), daemon=True).start()
-        try:
-            super().stop()
-        finally:
-            stopped.set()
-        logging.statistics.pop(f"Cheroot HTTPServer {id(self)}", None)  # type: ignore[attr-defined]  # made by cheroot
-
-    def _abort(self, stopped: threading.Event) -> None:
-        """Abort responses that take too long, until the server has stopped.
-
-        After `DRAIN_SECONDS`, cheroot shuts sockets down for reading alone, so that
-        uploads get a response. Then it waits, also for responses that nobody reads.
-        """
-        while not stopped.wait(2 * DRAIN_SECONDS):
-            for thread, conn in _list_responding():
-                if thread.server is self:
-                    _shut_down(conn)
-
-    def error_log(self, msg: str = "", level: int = 0, traceback: bool = False) -> None:
-        log.debug(
-            "the embedded service's server, level %s: %s",
-            level,
-            msg,
-            exc_info=traceback,
-        )
-        error = sys.exc_info()[1]
-        if isinstance(error, OSError) and error.errno == errno.EMFILE:
-            # no file descriptor is free; accept fails at once until a connection ends
-            time.sleep(0.1)
+def _log_error(message: str = "", level: int = 0, traceback: bool = False) -> None:
+    log.debug(
+        "the development server, level %s: %s", level, message, exc_info=traceback
+    )

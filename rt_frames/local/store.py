@@ -29,9 +29,16 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from rt_frames.local import calls, commits, compaction, engine, merge, replace_where
-from rt_frames.local.calls import Call
+from rt_frames.local import (
+    commits,
+    compaction,
+    engine,
+    merge,
+    patience,
+    replace_where,
+)
 from rt_frames.local.http_error import HTTPError
+from rt_frames.local.root import FOLDER_MODE
 
 T = TypeVar("T")
 
@@ -42,6 +49,9 @@ _DROPPED = re.compile(r"[0-9a-f]{32}\.dropped")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _ATTEMPTS = 4
+KEEP = datetime.timedelta(days=1)
+# seconds between two attempts to take a lock
+MAX_PAUSE = 0.02
 # between two searches for files that killed processes left in a table
 SEARCH_SECONDS = 3600
 # a file next to staged rows, with the name of their table; removed by commit and drop
@@ -61,29 +71,17 @@ class Store:
     Parameters
     ----------
     root : path
-        The folder. Created if missing.
+        The folder.
     keep : datetime.timedelta
         How long to keep replaced versions of a table, and uncompleted multipart writes.
     """
 
-    def __init__(self, root: Path, keep: datetime.timedelta) -> None:
+    def __init__(self, root: Path, keep: datetime.timedelta = KEEP) -> None:
         self.root = root.resolve()
         self.keep = keep
         self.staging = self.root / ".rt_frames-staging"
         # a table's folder → when files of killed processes were last looked for
         self._searched: dict[Path, float] = {}
-        self._check_root()
-        self._wipe()
-
-    def _check_root(self) -> None:
-        """Refuse a table's folder, with which its tables would be dropped."""
-        for folder in (self.root, *self.root.parents):
-            is_named = folder == self.root or folder.suffix == ".lance"
-            if is_named and (folder / "_versions").is_dir():
-                raise ValueError(
-                    f"{folder} is a table, not a folder of tables; nothing was changed; use "
-                    f"{folder.parent}"
-                )
 
     def _make_folder(self) -> None:
         """Create root and staging, which somebody may have removed meanwhile."""
@@ -91,8 +89,8 @@ class Store:
             raise ValueError(
                 f"{self.staging} is a link, which is not followed; remove it"
             )
-        self.root.mkdir(mode=engine.FOLDER_MODE, parents=True, exist_ok=True)
-        self.staging.mkdir(mode=engine.FOLDER_MODE, exist_ok=True)
+        self.root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        self.staging.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
     def names(self, after: str = "") -> Iterator[str]:
         """Yield the tables with names greater than ``after``, sorted.
@@ -144,14 +142,6 @@ class Store:
         self.check_there(name)
         return engine.open_table(self._folder(name), version)
 
-    def find_call(self, name: str, call: Call) -> tuple[dict[str, int], str] | None:
-        """Return the response to a call that was carried out, and its ETag, or None."""
-        with engine.as_http_errors(), self.locked_table(name) as folder:
-            response = calls.find(folder, engine.open_table(folder), call)
-            if response is None:
-                return None
-            return response, engine.etag(folder, response["version"])
-
     def _taken(self, name: str) -> HTTPError:
         if self._is_table(name):
             return HTTPError(409, f"table {name!r} already exists")
@@ -193,10 +183,10 @@ class Store:
         batches: Iterator[pa.RecordBatch],
         *,
         replace: bool = False,
-    ) -> tuple[int, str]:
+    ) -> int:
         """Write a table in staging, check that it can be read, and publish it.
 
-        Return its version and ETag. The ETag is empty if it replaced a table.
+        Return its version.
         """
         # now, so that the new rows have the space of expired versions
         if replace:
@@ -207,11 +197,8 @@ class Store:
             self._temporary_folder() as folder,
         ):
             version = commits.create(folder / "table", schema, batches)
-            etag = engine.etag(folder / "table")
             new_version = self._publish(folder / "table", name, replace=replace)
-            if new_version is not None:
-                return new_version, ""
-            return version, etag
+            return version if new_version is None else new_version
 
     def append(
         self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
@@ -289,6 +276,7 @@ class Store:
         """
         target = self._folder(name)
         for _ in range(_ATTEMPTS):
+            patience.current().check()
             try:
                 staged.rename(target)
             except OSError as error:
@@ -313,7 +301,7 @@ class Store:
         with contextlib.ExitStack() as locks:
             # or `_wipe` in another process could remove it before it is locked
             with locked(self.staging):
-                folder.mkdir(mode=engine.FOLDER_MODE)
+                folder.mkdir(mode=FOLDER_MODE)
                 locks.enter_context(locked(folder, shared=True))
             try:
                 yield folder
@@ -403,6 +391,7 @@ class Store:
         It is renamed, not moved into a new folder, for which a full disk has no room.
         """
         dropped = self.staging / f"{uuid.uuid4().hex}.dropped"
+        patience.current().check()
         target.rename(dropped)
         _delete(dropped)
 
@@ -476,21 +465,15 @@ def locked(folder: Path, *, shared: bool = False, wait: bool = True) -> Iterator
     if sys.platform == "win32":
         raise NotImplementedError
     lock_mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    if not wait:
-        lock_mode |= fcntl.LOCK_NB
+    pause = 0.001
     # of a FIFO, open would wait for a writer
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        try:
-            fcntl.flock(handle, lock_mode)
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-            reason = (
-                "the file system does not support locks, which keep writers apart; "
-                "use a folder on another file system"
-            )
-            raise OSError(error.errno, reason, str(folder)) from None
+        while not _try_lock(handle, lock_mode, folder):
+            if not wait:
+                raise BlockingIOError
+            patience.current().wait(pause)
+            pause = min(2 * pause, MAX_PAUSE)
         yield handle
     finally:
         # OSError if the lock itself failed
@@ -498,3 +481,23 @@ def locked(folder: Path, *, shared: bool = False, wait: bool = True) -> Iterator
             # explicitly: a process that was forked meanwhile has the handle, too
             fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
+
+
+def _try_lock(handle: int, mode: int, folder: Path) -> bool:
+    """Take a lock that nobody else holds. Return whether it was taken."""
+    # for type checkers, as above
+    if sys.platform == "win32":
+        raise NotImplementedError
+    try:
+        fcntl.flock(handle, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        reason = (
+            "the file system does not support locks, which keep writers apart; "
+            "use a folder on another file system"
+        )
+        raise OSError(error.errno, reason, str(folder)) from None
+    return True

@@ -30,8 +30,7 @@ from rt_frames._schema.data_type import (
     storage,
 )
 from rt_frames._text import format_bytes, list_names, one_line
-from rt_frames.local.arrow_stream import StreamFile, count_bytes
-from rt_frames.local.body import Body
+from rt_frames.local.arrow_stream import Body, StreamFile, count_bytes
 from rt_frames.local.http_error import HTTPError
 
 MAX_COLUMNS = 10_000

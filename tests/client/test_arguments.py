@@ -72,9 +72,8 @@ def test_no_other_value_is_true_or_false(value):
 
 
 @pytest.mark.parametrize("value", ["no", 1, None], ids=repr)
-def test_purge_is_true_or_false_alone(service, name, value):
-    client = rt.connect(service.url, api_key=KEY, dialect="lancedb", default=False)
-    table = client.create_table(name, FRAME)
+def test_purge_is_true_or_false_alone(place, name, value):
+    table = place.create(name, FRAME)
     with pytest.raises(ValueError, match=r"^purge: expected True or False, got "):
         table.compact(purge=value)
     assert table.compact(purge=np.False_).version == 1

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import BadRequest, ConnectError, NotConnectedError
+from rt_frames.errors import BadRequest, NotConnectedError
 from tests.support.faults import assert_no_key, certificates
 from tests.support.servers import KEY
 
@@ -66,18 +64,6 @@ def test_the_environment_is_read_anew_when_it_changed(tmp_path, monkeypatch):
         monkeypatch.setenv("RT_FRAMES_URL", str(tmp_path / "one"))
         assert rt.list_tables() == []
     assert rt.list_tables() == ["one"]
-
-
-def test_threads_that_open_a_closed_folder_again_count_as_one_client(tmp_path):
-    client = rt.connect(tmp_path / "tables", default=False)
-    client.close()
-    with ThreadPoolExecutor(8, initializer=threading.Barrier(8).wait) as pool:
-        lists = [pool.submit(client.list_tables) for _ in range(8)]
-        assert [one.result() for one in lists] == [[]] * 8
-    url = client.url
-    client.close()
-    with pytest.raises(ConnectError):
-        rt.connect(url, api_key="k", retries=0, default=False).list_tables()
 
 
 def test_a_closed_default_client_is_none(tmp_path):

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.dataset
 import pytest
 
-import rt_frames as rt
 from rt_frames.errors import (
     BadRequest,
     ConflictError,
@@ -22,10 +21,8 @@ from rt_frames.errors import (
     TableExistsError,
     UploadInterrupted,
 )
-from tests.support.compare import stored
 from tests.support.faults import connected
 from tests.support.hosted import SMALL_PARTS, Hosted, Table, serving
-from tests.support.servers import KEY, Server, forward
 
 ROWS = 10_000  # of each frame: 80 kB, so that each is a part
 ALL = list(range(3 * ROWS))
@@ -323,41 +320,6 @@ def test_a_table_that_somebody_made_anew_meanwhile_is_left(client, hosted):
     assert "somebody else changed table 't'" in caught.value.__notes__[0]
 
 
-def relay(service, happens):
-    """Return a server that forwards requests to a service, after ``happens(step)``."""
-
-    def script(connection):
-        while True:
-            request = connection.head()
-            connection.body(request)
-            happens(Hosted.step(request))
-            connection.sock.sendall(forward(request, service.url))
-
-    return Server(script=script)
-
-
-def test_what_is_written_between_the_last_look_and_the_drop_is_kept(service, name):
-    """The embedded service drops a table only if it is as it was made."""
-    direct = rt.connect(service.url, api_key=KEY, dialect="lancedb", default=False)
-    steps = []
-
-    def appended(step):
-        steps.append(step)
-        if step == "drop":
-            direct.create_table(name, OLD, if_exists="append")
-
-    with (
-        relay(service, appended) as server,
-        connected(server, dialect=SMALL_PARTS, timeout=10) as client,
-    ):
-        client.list_tables()
-        with pytest.raises(LookupError) as caught:
-            client.create_table(name, frames(2, error=LookupError()))
-    assert steps[-1] == "drop"
-    assert stored(service, name)["n"].to_pylist() == [-1]
-    assert "may still exist" in caught.value.__notes__[0]
-
-
 @pytest.mark.long
 def test_a_gigabyte_arrives_whole_and_in_order_below_the_limit_of_a_body(hosted):
     numbers = np.arange(500_000)
@@ -402,24 +364,6 @@ def test_what_was_sent_counts_though_a_second_attempt_finds_nobody(
     assert caught.value.attempts == 2
     assert caught.value.bytes_sent > 2 * 8 * ROWS
     assert "nothing was sent" not in str(caught.value)
-
-
-def test_a_new_table_that_somebody_replaces_meanwhile_is_theirs(service, name):
-    direct = rt.connect(service.url, api_key=KEY, dialect="lancedb", default=False)
-
-    def replaced(step):
-        if step == "complete":
-            direct.create_table(name, OLD, if_exists="replace")
-
-    with (
-        relay(service, replaced) as server,
-        connected(server, dialect=SMALL_PARTS, timeout=10) as client,
-    ):
-        client.list_tables()
-        words = f"somebody else changed table '{name}', so it was not dropped"
-        with pytest.raises(ConflictError, match=words):
-            client.create_table(name, whole(), compression=None)
-    assert stored(service, name)["n"].to_pylist() == [-1]
 
 
 def test_an_empty_table_is_not_skipped_for_a_frame_with_rows(client, hosted):

@@ -14,11 +14,9 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import AlterationError, OutcomeUnknown, UnsupportedTypeError
+from rt_frames.errors import AlterationError, UnsupportedTypeError
 from tests.client.test_expressions import KINDS, draw, draw_table, is_exact
-from tests.support.faults import connected
 from tests.support.hosted import Hosted, Table
-from tests.support.servers import Server, forward
 
 DAY = dt.date(2024, 1, 2)
 BEFORE = dt.date(2024, 1, 1)
@@ -300,49 +298,6 @@ def test_two_runs_at_once_end_in_the_same_rows(place, name, there):
     assert found == [7, 8]
 
 
-# An unknown outcome
-
-
-def losing(service, *, acts: bool) -> Server:
-    """Return a server that loses the first replacement, or the answer to it."""
-    lost = []
-
-    def script(connection):
-        request = connection.body(connection.head())
-        is_lost = request.path.endswith("replace_where/") and not lost
-        if is_lost:
-            lost.append(request)
-        answer = b"" if is_lost and not acts else forward(request, service.url)
-        if is_lost:
-            connection.reset()
-        else:
-            connection.sock.sendall(answer)
-
-    return Server(script=script)
-
-
-@pytest.mark.parametrize("acts", [True, False], ids=["done", "not done"])
-def test_rows_are_replaced_once_if_the_answer_is_lost(service, acts):
-    with losing(service, acts=acts) as server:
-        client = connected(server, dialect="lancedb", timeout=20)
-        client.create_table("lost", BASE, if_exists="replace")
-        again = {"if_exists": "replace", "where": day == DAY}
-        assert client.create_table("lost", ROWS[:1], **again).deleted == 2
-        assert sorted(client.table("lost").to_arrow()["n"].to_pylist()) == [1, 7]
-
-
-def test_after_an_unknown_outcome_the_same_call_ends_in_the_same_rows(service):
-    words = "so far the table is unchanged.*; it is safe to send again"
-    with losing(service, acts=False) as server:
-        client = connected(server, dialect="lancedb", timeout=20, retries=0)
-        client.create_table("lost", BASE, if_exists="replace")
-        again = {"if_exists": "replace", "where": day == DAY}
-        with pytest.raises(OutcomeUnknown, match=words):
-            client.create_table("lost", ROWS[:1], **again)
-        assert client.create_table("lost", ROWS[:1], **again).deleted == 2
-        assert sorted(client.table("lost").to_arrow()["n"].to_pylist()) == [1, 7]
-
-
 # Services that cannot
 
 
@@ -353,19 +308,14 @@ CANNOT = (
 
 
 OF_DAY = {"if_exists": "replace", "where": day == DAY}
-OLDER = [
-    {},
-    # it reports no abilities, and ignores parameters
-    {"phalanx-version": "0.4.0", "x-rt-frames": "0.3.0"},
-]
 
 
-@pytest.mark.parametrize("headers", OLDER)
-def test_a_server_that_cannot_refuses_it_and_every_row_is_there(headers):
+def test_a_server_that_cannot_refuses_it_and_every_row_is_there():
+    headers = {"x-rt-frames": "0.4.0", "x-rt-frames-can": "replace-where"}
     hosted = Hosted(tables={"t": Table([[BASE]])}, headers=headers)
     with hosted.connect() as client, pytest.raises(ValueError, match=CANNOT):
         client.create_table("t", ROWS, **OF_DAY)
-    assert hosted.steps == ["describe"]
+    assert hosted.steps == []
     assert hosted.tables["t"].rows.equals(BASE)
 
 
@@ -373,18 +323,7 @@ def test_a_server_that_cannot_makes_no_table_either():
     hosted = Hosted()
     with hosted.connect() as client, pytest.raises(ValueError, match=CANNOT):
         client.create_table("t", ROWS, **OF_DAY)
-    assert hosted.steps == ["describe"]
-
-
-@pytest.mark.parametrize("status", [404, 501])
-def test_a_server_that_lost_the_ability_refuses_it_and_every_row_is_there(status):
-    headers = {"x-rt-frames": "0.4.0", "x-rt-frames-can": "keys replace-where"}
-    hosted = Hosted(tables={"t": Table([[BASE]])}, headers=headers)
-    hosted.meet("replace_where", str(status))
-    words = f"cannot replace rows .*: {status}, .*no row was stored"
-    with hosted.connect() as client, pytest.raises(ValueError, match=words):
-        client.create_table("t", ROWS, **OF_DAY)
-    assert hosted.tables["t"].rows.equals(BASE)
+    assert hosted.steps == []
 
 
 def test_the_documented_service_refuses_it_and_offers_the_other_api(server, remote):

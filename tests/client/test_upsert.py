@@ -423,7 +423,7 @@ def test_a_hosted_service_upserts_by_one_key(hosted, client):
 
 
 def test_several_keys_are_sent_to_no_hosted_service(hosted, client):
-    with pytest.raises(ValueError, match="on: only an embedded service"):
+    with pytest.raises(ValueError, match="on: only a folder"):
         upsert(client, ROWS, on=["id", "s"])
     assert "merge_insert" not in hosted.steps
     assert len(hosted.tables["t"].versions) == 1

@@ -217,13 +217,6 @@ def test_a_part_that_a_server_cannot_read_may_be_sent_uncompressed():
             client.create_table("t", rows, compression="lz4")
 
 
-def test_an_embedded_service_reads_compressed_buffers_and_says_what_it_refuses(service):
-    client = rt.connect(service.url, api_key=service.api_key, default=False)
-    with pytest.raises(errors.BadRequest) as caught:
-        client.create_table("not a name", ROWS, compression="zstd")
-    assert "compress" not in str(caught.value)
-
-
 CONFLICT = errors.ConflictError
 NOT_FOUND = errors.TableNotFoundError
 COLUMN = errors.BadRequest

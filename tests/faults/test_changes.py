@@ -284,7 +284,6 @@ UNDOCUMENTED = [
     append_wider,
     delete,
     restore,
-    lambda client: client.table("t").compact(),
     lambda client: client.alter_columns("t", ADD_X),
     lambda client: client.alter_columns("t", DROP_S),
 ]
@@ -298,9 +297,8 @@ def test_the_documented_service_has_none_of_them_and_is_asked_nothing(server, ca
     assert server.requests == []
 
 
-@pytest.mark.parametrize("headers", [{}, {"x-rt-frames": "0.3.0"}])
-def test_servers_that_do_not_say_that_they_compact_are_not_asked_to(headers):
-    hosted = with_versions(Hosted(headers=headers))
+def test_servers_are_not_asked_to_compact():
+    hosted = with_versions(Hosted())
     with (
         hosted.connect() as client,
         pytest.raises(
@@ -308,7 +306,7 @@ def test_servers_that_do_not_say_that_they_compact_are_not_asked_to(headers):
         ),
     ):
         client.table("t").compact(purge=True)
-    assert hosted.steps == ["describe"]
+    assert hosted.steps == []
 
 
 def test_an_append_whose_new_columns_are_refused_says_that_its_iterator_is_exhausted(
@@ -541,7 +539,7 @@ class Drawn:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        kinds = [{}, {"headers": {"x-rt-frames": "1"}}, {"tells_version": False}]
+        kinds = [{}, {"tells_version": False}]
         self.hosted = with_versions(Hosted(**self.random.choice(kinds)))
         self.added = 0
         self.told: list[str] = []

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import logging
 import shutil
 
 import pytest
@@ -8,26 +7,26 @@ import pytest
 from tests.support.local import Caller, Process
 
 
-@pytest.fixture
-def caller(service, caplog):
-    """A caller of the service, whose folder is empty.
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("local") / "tables"
 
-    Afterwards nothing is staged, and the key was not logged.
-    """
-    for path in service.root.glob("[!.]*"):
+
+@pytest.fixture
+def caller(folder):
+    """A caller of an empty folder. Afterwards nothing is staged."""
+    caller = Caller(folder)
+    (folder / ".rt_frames-staging").mkdir(exist_ok=True)
+    for path in (*folder.glob("[!.]*"), *folder.glob(".rt_frames-staging/*")):
         shutil.rmtree(path)
-    caplog.set_level(logging.DEBUG)
-    caller = Caller(service.root, service.url, service.api_key)
     yield caller
-    caller.close()
     assert caller.staged() == []
-    assert caller.key not in caplog.text
 
 
 @pytest.fixture(scope="session")
-def elsewhere(service):
+def elsewhere(folder):
     """The same folder, served by another process, which is measured and may not die."""
-    with Process(service.root) as other:
+    with Process(folder) as other:
         yield other
         assert other.alive
 

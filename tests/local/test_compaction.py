@@ -308,7 +308,7 @@ def test_a_purge_that_would_leave_old_files_is_refused(tmp_path, client, change)
 
 
 def test_rows_that_are_replaced_in_parts_while_files_are_purged_are_refused(
-    service, caller
+    caller,
 ):
     caller.create("t", PEOPLE.to_arrow())
     write = Write(caller)

@@ -1,14 +1,9 @@
-"""Folders and their services: S11 and S12.
-
-Foreign files stay, removed folders are made again, and nothing runs on.
-"""
+"""Folders of tables: S11. Foreign files stay, and removed folders are made again."""
 
 from __future__ import annotations
 
 import shutil
-import socket
 import stat
-import threading
 import time
 
 import polars as pl
@@ -16,7 +11,7 @@ import pytest
 
 import rt_frames as rt
 from tests.support.compare import lance
-from tests.support.local import run, until
+from tests.support.local import run
 from tests.support.processes import python
 
 FRAME = pl.DataFrame({"a": [1, 2]})
@@ -39,8 +34,12 @@ def test_S11_a_staging_folder_that_is_a_link_is_refused(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / ".rt_frames-staging").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ValueError, match="is a link"):
-        rt.connect(tmp_path / "tables", default=False)
+    with (
+        rt.connect(tmp_path / "tables", default=False) as client,
+        pytest.raises(rt.errors.BadRequest, match="is a link"),
+    ):
+        client.create_table("t", FRAME)
+    assert list(tmp_path.glob("elsewhere/*")) == []
 
 
 @pytest.mark.parametrize("inside", ["", "data", "_versions/deep"])
@@ -109,7 +108,7 @@ def test_S11_a_folder_that_was_removed_is_made_again(tmp_path):
 
 
 MANY = """
-import gc, logging, os, resource, sys, threading, time, polars as pl, rt_frames as rt
+import gc, os, resource, sys, threading, time, polars as pl, rt_frames as rt
 from pathlib import Path
 folder, closed, opened = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 frame = pl.DataFrame({"a": [1, 2]})
@@ -123,35 +122,25 @@ def used(numbers):
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     memory = pages * os.sysconf("SC_PAGE_SIZE")
-    return threads(), len(os.listdir("/proc/self/fd")), len(logging.statistics), memory
+    return len(os.listdir("/proc/self/fd")), memory
 before = used(range(5))
 after = used(range(5, 5 + closed))
-for _ in range(1000):
-    if threads() <= before[0]:
-        break
-    time.sleep(0.01)
-after = (threads(), *after[1:])
-assert after[:3] <= before[:3], (before, after)
-assert after[3] - before[3] < 16 * 2**20, (before, after)
+assert after[0] <= before[0], (before, after)
+assert after[1] - before[1] < 16 * 2**20, (before, after)
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-resource.setrlimit(resource.RLIMIT_NOFILE, (56 + 4 * opened, hard))
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
 clients = [rt.connect(folder / f"open {i}", default=False) for i in range(opened)]
 for client in clients:
     client.create_table("t", frame)
-assert threads() <= 2 + 8 * opened
 assert [client.list_tables() for client in clients] == [["t"]] * opened
+assert threads() == 1
 print(time.time())
 """
 
 
 @pytest.mark.long
-def test_S11_folders_leave_nothing_behind_need_four_descriptors_and_end_at_once(
-    tmp_path,
-):
-    """No thread, descriptor, figure or memory.
-
-    256 descriptors, as macOS has, are enough for 50 folders.
-    """
+def test_S11_folders_leave_nothing_behind_and_end_at_once(tmp_path):
+    """No thread, descriptor or memory, whether they are closed or open."""
     closed = 200
     opened = 50
     ended = float(run(MANY, tmp_path, closed, opened))
@@ -160,48 +149,15 @@ def test_S11_folders_leave_nothing_behind_need_four_descriptors_and_end_at_once(
     assert len(list(tmp_path.glob("*/t.lance"))) == 5 + closed + opened
 
 
-def test_a_service_ends_with_its_last_client_and_comes_back_for_a_closed_one(
-    tmp_path,
-):
-    one, other = (rt.connect(tmp_path, default=False) for _ in range(2))
-    assert one.url == other.url
-    address = ("127.0.0.1", int(one.url.rpartition(":")[2]))
-    one.close()
-    other.create_table("t", FRAME)
-    other.close()
-    with (
-        pytest.raises(ConnectionRefusedError),
-        socket.create_connection(address, timeout=1),
-    ):
-        pass
-    assert other.list_tables() == ["t"]
-    other.close()
-    threads = threading.active_count()
-    rt.connect(tmp_path, default=False).list_tables()  # whose client nobody holds
-    # the last of the service's threads ends just after it is closed
-    until(lambda: threading.active_count() <= threads)
-
-
-def test_S12_connections_that_say_nothing_do_not_keep_others_waiting(caller):
-    silent = [caller.connect() for _ in range(40)]
-    for number, sock in enumerate(silent):
-        sock.sendall(b"GET /v1/tables HTTP/1.1\r\n"[: number % 20])
-    start = time.monotonic()
-    assert caller.tables() == []
-    assert time.monotonic() - start < 5
-    for sock in silent:
-        sock.close()
-
-
 STARTING = """
 import sys, rt_frames as rt
 import lance
 print("imported", flush=True)
-for _ in range(5): rt.connect(sys.argv[1], default=False).close()
+for _ in range(5): rt.connect(sys.argv[1], default=False).list_tables()
 """
 
 
-def test_a_service_starts_while_others_write_and_end(tmp_path):
+def test_a_folder_is_opened_while_another_process_writes_to_it(tmp_path):
     with (
         rt.connect(tmp_path, default=False) as client,
         python("-c", STARTING, tmp_path) as starting,

@@ -1,4 +1,4 @@
-"""Truncated, foreign, hostile streams at the embedded service: S01, S03, S04, S15."""
+"""Truncated, foreign, hostile streams to a folder: S01, S03, S04, S15."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import functools
 import gzip
 import io
 import shutil
-import socket
 import struct
 import time
 
@@ -15,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-import requests
 
-from tests.support.local import TABLE, answered, message, stream, until
+from tests.support.local import TABLE, message, stream
 
 END = b"\xff\xff\xff\xff\0\0\0\0"
 
@@ -220,74 +218,6 @@ def test_S15_nulls_without_a_type_are_counted_over_all_batches_and_columns(
 def test_S15_every_kind_of_request_has_a_cap(other, bounded):
     columns = [{"path": "n", "rename": "m"}] * 700_000
     assert other.alter("warm", *columns).status_code == 413
-    head = other.head("/v1/tables", f"Content-Length: {2**40}")
-    with other.connect() as connection:
-        head = head.replace(b"POST", b"GET", 1)
-        connection.sendall(head + bytes(1000))
-        assert b" 200 " in connection.recv(65536)
-        connection.shutdown(socket.SHUT_WR)
-        while connection.recv(65536):
-            pass
-
-
-def test_a_message_takes_the_memory_of_what_has_come_and_holds_up_no_other_upload(
-    other, bounded
-):
-    body = stream(pa.table({"n": pa.array([7] * 77_777, pa.int8())}))
-    # lengths of the batch's body, padded
-    length = struct.pack("<q", 77_784)
-    claimed = struct.pack("<q", 2**31)
-    more = struct.pack("<q", 2**31 + 8)
-    assert body.count(length) == 1
-    claiming = body[: body.index(bytes([7] * 100))].replace(length, claimed)
-    assert other.create("t", claiming.replace(claimed, more)).status_code == 400
-    large = pa.table({"n": pa.nulls(2**20, pa.float64())})
-    assert other.create("large", large).status_code == 200
-    with bounded(150), contextlib.ExitStack() as claims:
-        for i in range(20):
-            claim = claims.enter_context(other.connect())
-            claim.sendall(
-                other.head(f"/v1/tables/t{i}", f"Content-Length: {2**32}") + claiming
-            )
-        until(lambda: len(other.staged()) == 20)
-        assert other.create("again", TABLE).status_code == 200
-    for name in ("again", "large"):
-        shutil.rmtree(other.root / f"{name}.lance")
-    until(lambda: not other.staged())
-
-
-def test_a_path_of_many_dots_takes_no_more_than_its_size(other, bounded):
-    with bounded(200):
-        for path in ("." * 80_000, "n" * 2**23, "n." * 2**22):
-            started = time.monotonic()
-            answer = other.alter("warm", {"path": path, "rename": "m"})
-            assert "unknown column" in message(answer, 400)
-            assert time.monotonic() - started < 4
-
-
-def test_S04_rubbish_that_is_no_http_does_not_disturb_the_next_request(caller):
-    for rubbish in (
-        b"\x16\x03\x01\x02\x00\r\n",
-        b"GET\r\n\r\n",
-        b"\0" * 100,
-        b"GET / HTTP/1.1\r\nA: " + b"a" * 2**20,
-    ):
-        # the service may hang up in the middle of it
-        with caller.connect() as connection, contextlib.suppress(OSError):
-            connection.sendall(rubbish)
-            connection.shutdown(socket.SHUT_WR)
-            while connection.recv(65536):
-                pass
-    assert caller.tables() == []
-
-
-@pytest.mark.parametrize("target", ["http://[/", "//[", "http://[::1", "//]/v1/tables"])
-def test_a_request_target_that_is_no_address_is_a_400(caller, target):
-    with caller.connect() as connection:
-        connection.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-        status, body = answered(connection)
-    assert status == 400
-    assert "the request target is malformed" in body["error"]["message"]
 
 
 LONG_TYPES = {
@@ -335,27 +265,6 @@ def test_an_empty_list_with_offsets_of_its_own_does_not_end_the_service(caller):
     table = pa.table({"c": lists([0, 0], inner)})
     assert caller.create("t", table).status_code in (200, 400)
     assert caller.create("fine", pa.table({"n": [1]})).status_code == 200
-
-
-@pytest.mark.long
-def test_heads_that_drip_hold_their_threads_for_ten_seconds(caller):
-    drips = [caller.connect() for _ in range(200)]
-    for drip in drips:
-        drip.sendall(b"GET /v1/tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx: ")
-    answered = False
-    end = time.monotonic() + 25
-    while not answered and time.monotonic() < end:
-        for drip in drips:
-            with contextlib.suppress(OSError):
-                drip.sendall(b"a")
-        with contextlib.suppress(requests.RequestException):
-            requests.get(
-                f"{caller.url}/v1/tables", headers={"x-api-key": caller.key}, timeout=1
-            )
-            answered = True
-    assert answered
-    for drip in drips:
-        drip.close()
 
 
 LARGE = 105 * 2**20

@@ -1,4 +1,4 @@
-"""The protocol's official client at the embedded service.
+"""The protocol's official client at the development server.
 
 What either client writes, the other reads.
 """
@@ -43,32 +43,32 @@ def lancedb():
 
 
 @pytest.fixture
-def db(lancedb, caller):
+def db(lancedb, other):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield lancedb.connect("db://x", api_key=caller.key, host_override=caller.url)
+        yield lancedb.connect("db://x", api_key=other.key, host_override=other.url)
 
 
 def test_what_either_client_writes_is_listed_stored_and_read_value_by_value(
-    lancedb, db, service
+    lancedb, db, other
 ):
     table = ALL_TYPES.append_column("nothing", pa.nulls(3))
     theirs = db.create_table("theirs", table)
-    with rt.connect(service.url, api_key=service.api_key, dialect="lancedb") as client:
+    with rt.connect(other.url, api_key=other.key, dialect="lancedb") as client:
         client.create_table("ours", ALL_TYPES)
         assert client.list_tables() == ["ours", "theirs"]
         assert list(db.table_names()) == ["ours", "theirs"]
         assert db.list_tables().tables == ["ours", "theirs"]
-        kept = stored(service, "ours")
+        kept = stored(other, "ours")
         assert client.table("ours").schema.equals(kept.schema)
-    assert stored(service, "theirs").equals(table)
+    assert stored(other, "theirs").equals(table)
     assert theirs.schema.equals(table.schema)
     assert theirs.search().to_arrow().equals(table)
     opened = db.open_table("ours")
     assert opened.schema.equals(kept.schema)
     assert kept.to_pydict() == ALL_TYPES.to_pydict()
     assert opened.search().to_arrow().equals(kept)
-    in_folder = lancedb.connect(str(service.root)).open_table("ours")
+    in_folder = lancedb.connect(str(other.root)).open_table("ours")
     assert in_folder.to_arrow().equals(kept)
 
 
@@ -305,8 +305,7 @@ ANSWERED = {
     "delete": {"version": 2, "num_deleted_rows": 1},
     "restore": {"version": 4},
 }
-# an embedded service alone is sent several keys
-HEADERS = {"x-rt-frames": "1", "phalanx-version": "0.4.0"}
+HEADERS = {"phalanx-version": "0.4.0"}
 
 
 class Recording:
@@ -452,11 +451,6 @@ OPERATIONS = {  # by name: its endpoint, our call and theirs
         "merge_insert",
         lambda ours: upsert(ours, "n"),
         lambda theirs: merge(theirs, "n"),
-    ),
-    "upsert by two keys": (
-        "merge_insert",
-        lambda ours: upsert(ours, ["n", "s"]),
-        lambda theirs: merge(theirs, ["n", "s"]),
     ),
     "add columns": (
         "add_columns",

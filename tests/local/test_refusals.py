@@ -1,4 +1,4 @@
-"""What the embedded service refuses: S06, S07.
+"""What a folder refuses: S06, S07.
 
 By column and with the reason, and nothing is changed.
 """

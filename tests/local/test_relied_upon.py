@@ -1,26 +1,8 @@
-"""Undocumented behaviour of the engine on which the embedded service depends.
+"""Undocumented behaviour of the engine on which folders depend.
 
 The name of a test says what a new release has changed. Most of it is tested in
 test_refusals.py, which holds the engine's reasons by column, and in test_versions.py
 (names of manifests, reports of transactions and clean-ups).
-
-What the service needs of cheroot is tested in test_http.py (headers, lengths, chunks,
-early responses), test_together.py (bodies that are not read), test_end.py and
-test_folders.py (threads, forks, figures, stopping):
-
-- `ConnectionClass`, `RequestHandlerClass` and `gateway` choose the classes of a server.
-- A connection has `rfile`, `wfile`, `socket` and `close`. `rfile` is made with
-  `rbufsize`, reads into its buffer with `peek`, and is asked with `has_data` whether a
-  connection need not wait.
-- A request has `conn`, `chunked_read` and `close_connection`, reads headers with
-  `header_reader` and refuses with `simple_response`. As many bytes as `rfile.remaining`
-  says are read before a response is sent.
-- A server has `expiration_interval`, `max_request_header_size` and `error_log`, calls
-  `process_conn` for a readable connection, clears `ready` when it begins to stop, keeps
-  figures in `logging.statistics`.
-- Of its pool `requests` it calls `start`, `put`, `get` and `stop`. Its threads are
-  `WorkerThread`s, with a `server`, and a `conn` while they respond, and end when `get`
-  returns `_SHUTDOWNREQUEST`. They are daemons if the thread that starts them is one.
 """
 
 from __future__ import annotations

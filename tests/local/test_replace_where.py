@@ -1,4 +1,4 @@
-"""Rows for those that match, on the embedded service, and beside other processes."""
+"""Rows for those that match, in a folder, and beside other processes."""
 
 from __future__ import annotations
 

@@ -1,13 +1,10 @@
-"""Nothing of the embedded service grows forever: versions, parts, lost files."""
+"""Nothing of a folder grows forever: versions, parts, lost files."""
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import json
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import lance
@@ -16,34 +13,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import rt_frames as rt
 from rt_frames.local import LocalService
 from tests.local.test_multipart import Write
 from tests.support.local import JSON, UPSERT, Caller, age, stream, unnamed
-from tests.support.processes import python
-from tests.support.servers import KEY
 
 ADDED = pa.table({"n": [1, 300]})
 ROWS = ADDED.append_column("s", [["a", None]])
 NO_TIME = datetime.timedelta(0)
-
-
-class Slow(Caller):
-    """A caller that sends each request twenty minutes after the one before."""
-
-    def send(self, *request, **headers):
-        for manifest in self.root.glob("*.lance/_versions/*"):
-            written = manifest.stat().st_mtime - 1200
-            os.utime(manifest, (written, written))
-        return super().send(*request, **headers)
-
-
-@contextlib.contextmanager
-def serving(root, keep):
-    with LocalService(root, api_key=KEY, keep=keep) as service:
-        caller = Slow(root, service.url, KEY)
-        yield caller
-        caller.close()
 
 
 def append(caller):
@@ -158,23 +134,23 @@ THINGS = {  # what is done, and the status of its answer
 def test_whatever_is_done_however_often_the_last_two_versions_are_all_that_stays(
     tmp_path, count
 ):
-    with serving(tmp_path, NO_TIME) as caller:
-        caller.create("t", ROWS)
-        open_files = []
-        for _ in range(count):
-            for what, (do, status) in THINGS.items():
-                assert do(caller).status_code == status, what
-                assert len(versions(tmp_path)) <= 2, what
-            open_files.append(count_open_files())
-        assert open_files[-1] <= open_files[0]
-        assert len(caller.staged()) == count
-        age(tmp_path / ".rt_frames-staging", hours=2)
-        newest = append(caller).json()["version"]
-        assert caller.staged() == []
-        assert versions(tmp_path) == [newest - 1, newest]
-        assert unnamed(tmp_path) == []
-        found = [path.name for path in tmp_path.iterdir()]
-        assert found == [".rt_frames-staging", "t.lance"]
+    caller = Caller(tmp_path, NO_TIME)
+    caller.create("t", ROWS)
+    open_files = []
+    for _ in range(count):
+        for what, (do, status) in THINGS.items():
+            assert do(caller).status_code == status, what
+            assert len(versions(tmp_path)) <= 2, what
+        open_files.append(count_open_files())
+    assert open_files[-1] <= open_files[0]
+    assert len(caller.staged()) == count
+    age(tmp_path / ".rt_frames-staging", hours=2)
+    newest = append(caller).json()["version"]
+    assert caller.staged() == []
+    assert versions(tmp_path) == [newest - 1, newest]
+    assert unnamed(tmp_path) == []
+    found = [path.name for path in tmp_path.iterdir()]
+    assert found == [".rt_frames-staging", "t.lance"]
 
 
 WRITES = ["append", "replace", "replace in parts", "alter", "merge", "delete"]
@@ -211,17 +187,17 @@ def test_before_a_write_go_versions_of_a_day_ago_and_behind_the_ninth_overwrite(
 
 
 def test_a_version_is_restored_even_if_the_next_write_would_have_removed_it(tmp_path):
-    with serving(tmp_path, NO_TIME) as caller:
-        caller.create("t", ROWS)
-        assert replace(caller).status_code == delete(caller).status_code == 200
-        assert versions(tmp_path) == [2, 3]
-        assert restore(caller).json() == {"version": 4}
-        assert caller.read("t").equals(ROWS)
-        assert versions(tmp_path) == [2, 3, 4]
-        append(caller)
-        assert versions(tmp_path) == [4, 5]
-        assert unnamed(tmp_path) == []
-        assert ask(caller, "restore", version=3).status_code == 404
+    caller = Caller(tmp_path, NO_TIME)
+    caller.create("t", ROWS)
+    assert replace(caller).status_code == delete(caller).status_code == 200
+    assert versions(tmp_path) == [2, 3]
+    assert restore(caller).json() == {"version": 4}
+    assert caller.read("t").equals(ROWS)
+    assert versions(tmp_path) == [2, 3, 4]
+    append(caller)
+    assert versions(tmp_path) == [4, 5]
+    assert unnamed(tmp_path) == []
+    assert ask(caller, "restore", version=3).status_code == 404
 
 
 def test_what_a_tag_names_and_what_others_read_within_the_day_stays(caller):
@@ -233,24 +209,6 @@ def test_what_a_tag_names_and_what_others_read_within_the_day_stays(caller):
         replace(caller)
     assert versions(caller.root) == [1, *range(3, 13)]
     assert reading.to_table().equals(ROWS)
-
-
-def test_no_version_younger_than_ten_minutes_goes_whatever_is_kept(tmp_path):
-    with (
-        LocalService(tmp_path, keep=NO_TIME) as service,
-        rt.connect(service.url, api_key=service.api_key, dialect="lancedb") as client,
-    ):
-        client.create_table("t", ROWS)
-        for if_exists in ("replace", "append", "upsert") * 4:
-            on = "n" if if_exists == "upsert" else None
-            client.create_table("t", ROWS, if_exists=if_exists, on=on)
-        assert versions(tmp_path) == [*range(1, 14)]
-        for _ in range(10):
-            client.create_table("t", ROWS, if_exists="replace")
-        assert versions(tmp_path) == [*range(1, 24)]
-        age(tmp_path / "t.lance", hours=0.2)
-        client.create_table("t", ROWS, if_exists="replace")
-        assert versions(tmp_path) == [23, 24]
 
 
 def test_some_hundred_versions_go_at_once_and_the_others_at_the_next_write(caller):
@@ -281,19 +239,19 @@ def test_files_that_a_killed_process_left_go_with_a_version_unless_they_are_youn
     tmp_path, keep, hours
 ):
     places = ["_deletions/0-1-2.arrow", "_transactions/1-0.txn", "data/0.lance"]
-    with serving(tmp_path, datetime.timedelta(hours=keep)) as caller:
-        caller.create("t", ROWS)
-        append(caller)
-        age(tmp_path / "t.lance", 25)
-        for place in places:
-            lost = tmp_path / "t.lance" / place
-            lost.parent.mkdir(exist_ok=True)
-            lost.write_bytes(b"lost")
-            age(lost, hours)
-        append(caller)
-        assert versions(tmp_path) == [2, 3]
-        assert unnamed(tmp_path) == ([] if hours > max(keep, 1) else places)
-        assert caller.read("t").num_rows == 6
+    caller = Caller(tmp_path, datetime.timedelta(hours=keep))
+    caller.create("t", ROWS)
+    append(caller)
+    age(tmp_path / "t.lance", 25)
+    for place in places:
+        lost = tmp_path / "t.lance" / place
+        lost.parent.mkdir(exist_ok=True)
+        lost.write_bytes(b"lost")
+        age(lost, hours)
+    append(caller)
+    assert versions(tmp_path) == [2, 3]
+    assert unnamed(tmp_path) == ([] if hours > max(keep, 1) else places)
+    assert caller.read("t").num_rows == 6
 
 
 def test_files_behind_a_link_in_a_table_are_left_however_old_they_are(tmp_path):
@@ -303,60 +261,37 @@ def test_files_behind_a_link_in_a_table_are_left_however_old_they_are(tmp_path):
     for name in names:
         (others / name).write_text("mine")
     table = tmp_path / "t.lance"
-    with serving(tmp_path, NO_TIME) as caller:
-        caller.create("t", ROWS)
-        shutil.rmtree(table / "_transactions")
-        for link in ("data/link", "_deletions/link", "_indices/deep/link"):
-            (table / link).parent.mkdir(parents=True, exist_ok=True)
-            (table / link).symlink_to(others)
-        (table / "_transactions").symlink_to(others)
-        for _ in range(3):
-            age(others, hours=24 * 30)
-            assert replace(caller).status_code == 200
-        assert caller.read("t").equals(ROWS)
+    caller = Caller(tmp_path, NO_TIME)
+    caller.create("t", ROWS)
+    shutil.rmtree(table / "_transactions")
+    for link in ("data/link", "_deletions/link", "_indices/deep/link"):
+        (table / link).parent.mkdir(parents=True, exist_ok=True)
+        (table / link).symlink_to(others)
+    (table / "_transactions").symlink_to(others)
+    for _ in range(3):
+        age(others, hours=24 * 30)
+        assert replace(caller).status_code == 200
+    assert caller.read("t").equals(ROWS)
     assert {*names} <= {path.name for path in others.iterdir()}
 
 
-def test_parts_outlive_their_service_and_hold_no_descriptor(tmp_path):
-    with serving(tmp_path, datetime.timedelta(days=1)) as caller:
-        caller.create("t", ROWS)
-        before = count_open_files()
-        writes = [in_parts(caller) for _ in range(10)]
-        assert count_open_files() <= before
-    with serving(tmp_path, datetime.timedelta(days=1)) as caller:
-        age(tmp_path / ".rt_frames-staging" / writes[0].id, hours=23)
-        age(tmp_path / ".rt_frames-staging" / writes[1].id, hours=25)
-        append(caller)
-        found = [write.end(caller=caller).status_code for write in writes]
-        assert found == [200, 404, *[200] * 8]
-        assert caller.read("t").num_rows == 2 + 2 + 9 * 4
-        assert caller.staged() == []
+def test_parts_outlive_their_process_and_hold_no_descriptor(tmp_path):
+    caller = Caller(tmp_path, datetime.timedelta(days=1))
+    caller.create("t", ROWS)
+    before = count_open_files()
+    writes = [in_parts(caller) for _ in range(10)]
+    assert count_open_files() <= before
+    caller = Caller(tmp_path, datetime.timedelta(days=1))
+    age(tmp_path / ".rt_frames-staging" / writes[0].id, hours=23)
+    age(tmp_path / ".rt_frames-staging" / writes[1].id, hours=25)
+    append(caller)
+    found = [write.end(caller=caller).status_code for write in writes]
+    assert found == [200, 404, *[200] * 8]
+    assert caller.read("t").num_rows == 2 + 2 + 9 * 4
+    assert caller.staged() == []
 
 
 @pytest.mark.parametrize("keep", [-datetime.timedelta(1), 3600, "1 day", None])
 def test_how_long_versions_are_kept_is_a_time(tmp_path, keep):
     with pytest.raises((TypeError, ValueError), match=r"keep: expected a .*timedelta"):
         LocalService(tmp_path, keep=keep)
-
-
-def test_the_console_script_serves_with_a_time_of_its_own(tmp_path):
-    command = ["-m", "rt_frames.cli", "serve", tmp_path, "--keep", "0"]
-    with python(*command, stdin=subprocess.DEVNULL) as process:
-        url = process.stdout.readline().strip().partition("=")[2]
-        key = process.stdout.readline().strip().partition("=")[2]
-        caller = Slow(tmp_path, url, key)
-        caller.create("t", ROWS)
-        for _ in range(3):
-            assert replace(caller).status_code == 200
-        caller.close()
-        process.terminate()
-        process.communicate()
-    assert versions(tmp_path) == [3, 4]
-
-
-@pytest.mark.parametrize("hours", ["-1", "a day", "99999999999999999999"])
-def test_the_console_script_refuses_what_is_no_number_of_hours(tmp_path, hours):
-    with python("-m", "rt_frames.cli", "serve", tmp_path, "--keep", hours) as process:
-        _, error = process.communicate()
-    assert process.returncode == 2
-    assert "--keep" in error

@@ -14,7 +14,6 @@ from tests.longer import (
     late,
     mutations,
     nightly,
-    once,
     writers,
 )
 from tests.support.processes import hear_interrupts
@@ -22,12 +21,9 @@ from tests.support.processes import hear_interrupts
 PROGRAMS = {
     "streams": mutations.streams,
     "answers": mutations.answers,
-    "alterations": mutations.alterations,
     "bounds": bounds.run,
     "nightly": nightly.run,
     "writers": writers.run,
-    "once": once.run,
-    "together": once.together,
     "kills": kills.run,
     "cluster": cluster.run,
     "interrupts": interrupts.run,

@@ -1,7 +1,7 @@
-"""The worst 100 kB that a service or a client can be sent, and what they cost.
+"""The worst 100 kB that a client can be sent, and what they cost.
 
-Every body goes to the embedded service in a process of its own, every response to a
-client in another. Nothing ends them, and each stays within memory and processor time.
+Every response goes to a client in a process of its own. Nothing ends it, and it stays
+within memory and processor time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import functools
 import json
 import os
 import struct
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ import pyarrow as pa
 import rt_frames as rt
 from tests.support import local
 from tests.support.faults import connected
-from tests.support.local import ARROW, JSON, Process, stream
+from tests.support.local import stream
 from tests.support.servers import Server
 
 SIZE = 100_000  # bytes
@@ -33,18 +32,6 @@ BATCH_MEGABYTES = 1300
 SECONDS = 1.0
 BATCH_SECONDS = 9.0
 TABLE = pa.table({"n": [1, 2], "s": ["a", "b"]})
-UPSERT = (
-    "merge_insert/?on=n&when_matched_update_all=true&when_not_matched_insert_all=true"
-    "&when_not_matched_by_source_delete=false"
-)
-
-DOORS = (
-    "new/create/?mode=overwrite",
-    f"new/{UPSERT}",
-    "t/insert/",
-    f"t/{UPSERT}",
-    "t/add_columns/",
-)
 
 
 def zstd(columns: dict[str, Any]) -> bytes:
@@ -144,87 +131,6 @@ def deep(levels: int) -> str:
     return start * levels + '{"type": "int8"}' + "}]}" * levels
 
 
-# requests: the path, and the members of a JSON body
-DIGITS = "9" * SIZE
-BODIES: dict[str, tuple[str, str]] = {
-    "a long number": ("query/", f'{{"k": {DIGITS}}}'),
-    "a small number": ("query/", f'{{"k": 1e-{DIGITS}}}'),
-    "a large number": ("restore/", '{"version": 1e999999}'),
-    "depth": ("query/", '{"columns": ' + "[" * SIZE + "]" * SIZE + "}"),
-    "many columns": ("query/", json.dumps({"columns": ["n"] * (SIZE // 5)})),
-    "a long column": ("query/", json.dumps({"columns": ["n" * SIZE]})),
-    "a long path": ("query/", json.dumps({"columns": [".".join("n" * (SIZE // 2))]})),
-    "a long filter": (
-        "query/",
-        json.dumps({"filter": "n = 1 OR " * (SIZE // 9) + "n = 1"}),
-    ),
-    "a long list": (
-        "count_rows/",
-        json.dumps({"predicate": f"n IN ({'1, ' * (SIZE // 3)}1)"}),
-    ),
-    "a long text": ("delete/", json.dumps({"predicate": f"s = '{'x' * SIZE}'"})),
-    "parentheses": ("delete/", json.dumps({"predicate": "(" * SIZE})),
-    "negations": (
-        "count_rows/",
-        json.dumps({"predicate": "NOT " * (SIZE // 4) + "true"}),
-    ),
-    "quotes": ("count_rows/", json.dumps({"predicate": "'" * SIZE})),
-    "a pattern": (
-        "count_rows/",
-        json.dumps({"predicate": f"regexp_like(s, '{'(a*)*' * 9_000}')"}),
-    ),
-    "a repetition": (
-        "count_rows/",
-        json.dumps({"predicate": "length(repeat('x', 2000000000)) > 0"}),
-    ),
-    "padding": (
-        "count_rows/",
-        json.dumps({"predicate": "length(lpad(s, 2000000000)) > 0"}),
-    ),
-    "dropped columns": (
-        "drop_columns/",
-        json.dumps({"columns": [f"c{i}" for i in range(9_000)]}),
-    ),
-    "alterations": (
-        "alter_columns/",
-        json.dumps(
-            {"alterations": [{"path": "n", "rename": f"c{i}"} for i in range(2500)]}
-        ),
-    ),
-    "a deep type": (
-        "alter_columns/",
-        f'{{"alterations": [{{"path": "n", "data_type": {deep(300)}}}]}}',
-    ),
-    "a vector": (
-        "alter_columns/",
-        json.dumps(
-            {
-                "alterations": [
-                    {
-                        "path": "n",
-                        "data_type": {"type": "fixed_size_binary", "length": 2**24},
-                    }
-                ]
-            }
-        ),
-    ),
-    "an empty object": ("describe/", "{" + " " * SIZE + "}"),
-}
-
-GUARDED = [f"(`n` IS NOT NULL AND `n` > {number})" for number in range(25_000)]
-CHAINS = [
-    " OR ".join(GUARDED[start : start + 1000]) for start in range(0, 25_000, 1000)
-]
-# the longest conditions, of up to 1 MiB
-CONDITIONS: dict[str, str] = {
-    "50,000 numbers": f"n IN ({', '.join(map(str, range(50_000)))})",
-    "25,000 comparisons": " OR ".join(f"({chain})" for chain in CHAINS),
-    "12,000 in a chain": "n = 1 OR " * 12_000 + "n = 1",
-    "a long text": f"s = '{'x' * 1_000_000}'",
-    "many texts": f"s IN ({', '.join(map(repr, map(str, range(90_000))))})",
-}
-
-
 def seconds_of(pid: int) -> float:
     """Return the processor time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -268,41 +174,6 @@ class Meter:
         return int(status.split(f"{what}:")[1].split()[0]) // 1024
 
 
-def run_service() -> dict[str, str]:
-    """Send every body to the embedded service; return what took too much."""
-    with tempfile.TemporaryDirectory() as folder, Process(Path(folder)) as service:
-        caller = service.caller
-        # Lance and Polars are loaded
-        caller.create("t", TABLE)
-        post(caller, f"t/{UPSERT}", stream(TABLE), ARROW)
-        meter = Meter(service.pid)
-        for name, (make, batch) in STREAMS.items():
-            body = make()
-            post(caller, "t/create/?mode=overwrite", stream(TABLE), ARROW)
-            for door in DOORS:
-                with meter.measured(f"{name}, {door[:20]}", batch=batch):
-                    status = post(caller, door, body, ARROW)
-                assert status in (200, 400, 404, 413), (name, door, status)
-                assert service.alive, (name, door)
-        caller.create("t2", TABLE)
-        for name, (path, text) in BODIES.items():
-            with meter.measured(f"{name}, {path}", batch=False):
-                status = post(caller, f"t2/{path}", text.encode(), JSON)
-            assert status in (200, 400, 404, 413, 501), (name, path, status)
-            assert service.alive, (name, path)
-        for name, condition in CONDITIONS.items():
-            body = json.dumps({"predicate": condition}).encode()
-            with meter.measured(f"{name}, count_rows/", batch=True):
-                assert post(caller, "t2/count_rows/", body, JSON) == 200
-        assert caller.read("t2").num_rows == TABLE.num_rows
-    return meter.excess
-
-
-def post(caller: Any, path: str, body: bytes, kind: str) -> int:
-    answer = caller.send("POST", f"/v1/table/{path}", body, content_type=kind)
-    return int(answer.status_code)
-
-
 # calls of a client, and the responses in JSON that are the worst for each
 CALLS: dict[str, Callable[[rt.Client], Any]] = {
     "list": lambda client: client.list_tables(),
@@ -336,6 +207,7 @@ VECTOR = (
     '{"type": "fixed_size_list", "length": 16777216, "fields": '
     '[{"name": "item", "type": {"type": "int64"}, "nullable": true}]}'
 )
+DIGITS = "9" * SIZE
 ANSWERS: dict[str, bytes] = {
     "a long number": DIGITS.encode(),
     "a small number": f"1e-{DIGITS}".encode(),
@@ -390,15 +262,10 @@ def attempt(ask: Callable[[rt.Client], Any], server: Server) -> None:
         ask(client)
 
 
-def run_client() -> dict[str, str]:
+def run(_count: int = 1, _seed: int = 0) -> dict[str, str]:
     """Run `measure_client` in a process of its own; return what took too much."""
     printed = local.run(
         "from tests.longer import bounds; bounds.measure_client()", seconds=600
     )
     excess: dict[str, str] = json.loads(printed.splitlines()[-1])
     return excess
-
-
-def run(_count: int = 1, _seed: int = 0) -> dict[str, str]:
-    """Run both; return what took too much."""
-    return run_service() | run_client()

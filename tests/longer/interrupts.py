@@ -140,11 +140,11 @@ def disarm(killer: subprocess.Popen[str]) -> float | None:
 class Worker:
     """Makes calls, and checks after each interrupt that nothing is left."""
 
-    def __init__(self, url: str, root: Path, seed: int) -> None:
+    def __init__(self, client: rt.Client, root: Path, seed: int) -> None:
         self._root = root
         self._random = random.Random(seed)
         self._number = 0
-        self._client = rt.connect(url, api_key=KEY, default=False)
+        self._client = client
         self._client.create_table("alter", pa.table({"n": [1]}))
         self._folder = tempfile.TemporaryDirectory()
         self.made = sources(Path(self._folder.name))
@@ -221,22 +221,32 @@ class Worker:
 
 
 def run(count: int, seed: int) -> Counter[str]:
-    """Interrupt so many calls of another process."""
+    """Interrupt so many calls of another process, half on a folder, half at a URL."""
     with (
         tempfile.TemporaryDirectory() as folder,
         logged(),
         Process(Path(folder)) as service,
     ):
-        words = [service.caller.url, folder, str(count), str(seed)]
-        command = [sys.executable, "-m", "tests.longer.interrupts", *words]
-        worker = subprocess.run(command, capture_output=True, text=True, check=False)
+        counts = interrupted(folder, folder, count // 2, seed)
+        shutil.rmtree(Path(folder) / "alter.lance")
+        return counts + interrupted(
+            service.caller.url, folder, count - count // 2, seed
+        )
+
+
+def interrupted(target: str, root: str, count: int, seed: int) -> Counter[str]:
+    words = [target, root, str(count), str(seed)]
+    command = [sys.executable, "-m", "tests.longer.interrupts", *words]
+    worker = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (worker.returncode, worker.stderr) == (0, ""), worker.stderr
     return Counter(json.loads(worker.stdout))
 
 
-def work(url: str, root: str, count: str, seed: str) -> None:
+def work(target: str, root: str, count: str, seed: str) -> None:
     """Run the process that is interrupted, and print what happened."""
-    worker = Worker(url, Path(root), int(seed))
+    key = None if target == root else KEY
+    client = rt.connect(target, api_key=key, default=False)
+    worker = Worker(client, Path(root), int(seed))
     kinds = ["list", "alter", *worker.made]
     random.Random(seed).shuffle(kinds)
     for number in range(int(count)):

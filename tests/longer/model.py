@@ -543,7 +543,7 @@ def draw_append(r: random.Random, table: Table) -> Call:
     return Call(f"append {frame}, add_columns={more}", do, steps, frame)
 
 
-def draw_upsert(r: random.Random, table: Table) -> Call:
+def draw_upsert(r: random.Random, table: Table, *, most_keys: int = 2) -> Call:
     more = r.random() < 0.3
     keys = []
     if table is not None:
@@ -551,7 +551,7 @@ def draw_upsert(r: random.Random, table: Table) -> Call:
         names = good or [*table.fields]
         if r.random() < 0.05:
             names = [*table.fields]
-        keys = r.sample(names, min(r.choice([1, 1, 2]), len(names)))
+        keys = r.sample(names, min(r.choice([1, 1, most_keys]), len(names)))
     frame = draw_rows(r, table, keys, more=more)
     if table is None or r.random() < 0.03:
         keys = r.sample([*frame.columns], 1)

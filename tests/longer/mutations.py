@@ -1,6 +1,6 @@
-"""Mutated Arrow streams, alterations and HTTP responses.
+"""Mutated Arrow streams and HTTP responses.
 
-The embedded service responds with 200, 400 or 413 and keeps running, its memory stays
+A folder responds with 200, 400 or 413 and keeps running, its memory stays
 bounded, and every listed table can be read. The client returns a value or raises one of
 its own errors in time, and neither errors nor logs have the key.
 """
@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 import rt_frames as rt
-from tests.support.local import JSON, Process, logged, stream
+from tests.support.local import Process, logged, stream
 from tests.support.servers import KEY, Connection, Server
 
 GROWTH = 600 * 2**20  # bytes
@@ -101,43 +101,6 @@ def streams(count: int, seed: int) -> Counter[int]:
         for table in service.tables().values():
             table.to_table().validate(full=True)
         assert service.caller.staged() == []
-    return ends
-
-
-ALTERATIONS = [
-    {"path": "a", "rename": "b", "data_type": {"type": "int32"}},
-    {"path": "s.x", "nullable": True},
-    {
-        "path": "l",
-        "data_type": {
-            "type": "list",
-            "fields": [{"name": "item", "type": {"type": "int8"}, "nullable": True}],
-        },
-    },
-]
-
-
-def alterations(count: int, seed: int) -> Counter[int]:
-    """Send mutated alterations. The table's values must stay."""
-    draw = random.Random(seed)
-    ends = Counter[int]()
-    whole = json.dumps({"alterations": ALTERATIONS}).encode()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        logged(),
-        Process(Path(folder)) as service,
-    ):
-        service.client.create_table(
-            "t", pa.table({"a": [1, 2], "s": [{"x": 1}, None], "l": [[1], None]})
-        )
-        for number in range(count):
-            body = mutated(whole, draw)
-            answer = service.caller.send(
-                "POST", "/v1/table/t/alter_columns", body, content_type=JSON
-            )
-            ends[answer.status_code] += 1
-            assert answer.status_code in (200, 400), (number, answer.text)
-        assert service.tables()["t"].to_table().column(0).to_pylist() == [1, 2]
     return ends
 
 

@@ -6,6 +6,8 @@ import random
 import re
 import tempfile
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import lance
@@ -19,10 +21,10 @@ from tests.support.servers import KEY
 
 REFUSALS = (rt.errors.RemoteError, ValueError, TypeError)
 STEPS = 9
-_DRAW = {
-    model.draw_append: 5,
-    model.draw_upsert: 7,
-    model.draw_replace_where: 5,
+Draw = Callable[[random.Random, Table], Call]
+
+_MAY_CREATE: dict[Draw, int] = {model.draw_append: 5, model.draw_create: 1}
+_CHANGES: dict[Draw, int] = {
     model.draw_delete: 3,
     model.draw_add: 1,
     model.draw_drop_columns: 1,
@@ -30,8 +32,10 @@ _DRAW = {
     model.draw_cast: 2,
     model.draw_nullable: 1,
     model.draw_alter: 3,
-    model.draw_create: 1,
 }
+OF_FOLDER = {model.draw_upsert: 7, model.draw_replace_where: 5, **_MAY_CREATE}
+# it takes one key, and replaces no rows that match
+OF_SERVER = {partial(model.draw_upsert, most_keys=1): 7, **_MAY_CREATE}
 # by the first word of a call's text
 KINDS = (
     "append",
@@ -49,20 +53,21 @@ KINDS = (
 )
 # it refuses to cast a column without nulls if a deleted row had one
 _ENGINE_SEES_DELETED_ROWS = "Found unmasked nulls for non-nullable"
-_MAY_CREATE = [
-    model.draw_create,
-    model.draw_append,
-    model.draw_upsert,
-    model.draw_replace_where,
-]
 
 
 class Sequence:
     """One table, its expected contents, and those of each version."""
 
-    def __init__(self, client: rt.Client, root: Path, r: random.Random) -> None:
+    def __init__(
+        self,
+        client: rt.Client,
+        root: Path,
+        may_create: dict[Draw, int],
+        r: random.Random,
+    ) -> None:
         self.client = client
         self.folder = root / f"{NAME}.lance"
+        self.may_create = may_create
         self.r = r
         self.table: Table = None
         self.history: dict[int, Model] = {}
@@ -71,13 +76,14 @@ class Sequence:
 
     def draw(self) -> Call:
         if self.table is None:
-            return self.r.choice(_MAY_CREATE)(self.r, None)
+            return self.r.choice([*self.may_create])(self.r, None)
         chance = self.r.random()
         if chance < 0.03:
             return Call("drop table", lambda c: c.table(NAME).drop(), [lambda _: None])
         if chance < 0.1:
             return self.draw_restore()
-        (draw,) = self.r.choices([*_DRAW], [*_DRAW.values()])
+        draws = {**self.may_create, **_CHANGES}
+        (draw,) = self.r.choices([*draws], [*draws.values()])
         return draw(self.r, self.table)
 
     def draw_restore(self) -> Call:
@@ -178,7 +184,10 @@ def run(count: int, seed: int, first: int = 0) -> Counter[str]:
             rt.Client(service.url, api_key=KEY, dialect="lancedb") as remote,
             rt.connect(Path(folder) / "folder", default=False) as local,
         ):
-            places = [(remote, root), (local, Path(folder) / "folder")]
+            places = [
+                (remote, root, OF_SERVER),
+                (local, Path(folder) / "folder", OF_FOLDER),
+            ]
             for number in range(first, first + count):
                 r = random.Random(f"{seed}/{number}")
                 sequence = Sequence(*places[number % 2], r)

@@ -9,8 +9,9 @@ import random
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import lance
@@ -19,13 +20,11 @@ import rt_frames as rt
 from rt_frames.local import LocalService
 from tests.longer import model
 from tests.longer.model import NAME, Call, RefusedError, Step, Table
-from tests.longer.nightly import REFUSALS, difference
+from tests.longer.nightly import REFUSALS, Draw, difference
 from tests.support.servers import KEY, Connection, Server, forward
 
-_DRAW = {
-    model.draw_upsert: 5,
+_DRAW: dict[Draw, int] = {
     model.draw_append: 4,
-    model.draw_replace_where: 4,
     model.draw_delete: 2,
     model.draw_add: 1,
     model.draw_drop_columns: 1,
@@ -35,9 +34,9 @@ _DRAW = {
     model.draw_rewrite: 3,
     model.draw_replace: 1,
 }
-
-
-Kind = Callable[[random.Random, model.Model], Call]
+OF_FOLDER = {model.draw_upsert: 5, model.draw_replace_where: 6, **_DRAW}
+# it takes one key, and replaces no rows that match
+OF_SERVER = {partial(model.draw_upsert, most_keys=1): 5, **_DRAW}
 
 
 class Proxy:
@@ -105,40 +104,49 @@ def interleaved(first: list[Step], second: list[Step]) -> Iterator[list[Step]]:
         yield [second[0], *rest]
 
 
-def draw(r: random.Random, table: model.Model) -> Call:
-    (one,) = r.choices([*_DRAW], [*_DRAW.values()])
-    return one(r, table)
-
-
 class Writers:
-    """Two clients of a service, one of them through a proxy."""
+    """Two clients of a server, one of them through a proxy; or two of a folder."""
 
-    def __init__(self, direct: rt.Client, proxied: rt.Client, proxy: Proxy) -> None:
+    def __init__(
+        self,
+        root: Path,
+        draws: dict[Draw, int],
+        direct: rt.Client,
+        other: rt.Client,
+        proxy: Proxy | None = None,
+    ) -> None:
+        self.root = root
         self.direct = direct
-        self.proxied = proxied
+        self.other = other
         self.proxy = proxy
+        self._draws = draws
+
+    def draw(self, r: random.Random, table: model.Model) -> Call:
+        (one,) = r.choices([*self._draws], [*self._draws.values()])
+        return one(r, table)
 
     def make(self, pair: Pair, r: random.Random) -> str:
-        if r.random() < 0.3:
+        if self.proxy is None or r.random() < 0.3:
             return self.together(pair)
-        return self.middle(pair, r)
+        return self.middle(pair, self.proxy, r)
 
-    def middle(self, pair: Pair, r: random.Random) -> str:
+    def middle(self, pair: Pair, proxy: Proxy, r: random.Random) -> str:
         """Make the second call before some request of the first."""
-        self.proxy.left = r.randint(1, 5)
-        self.proxy.happens = lambda: pair.make(1, self.direct)
-        pair.make(0, self.proxied)
+        proxy.left = r.randint(1, 5)
+        proxy.happens = lambda: pair.make(1, self.direct)
+        pair.make(0, self.other)
         if not pair.outcomes[1]:
             pair.make(1, self.direct)
             return "after"
         return "middle"
 
     def together(self, pair: Pair) -> str:
+        clients = [self.direct, self.direct if self.proxy else self.other]
         start = threading.Barrier(2)
 
         def make(number: int) -> None:
             start.wait()
-            pair.make(number, self.direct)
+            pair.make(number, clients[number])
 
         with ThreadPoolExecutor(2) as pool:
             for done in [pool.submit(make, number) for number in range(2)]:
@@ -146,19 +154,15 @@ class Writers:
         return "together"
 
 
-def check(
-    writers: Writers, root: Path, r: random.Random, kind: Kind | None = None
-) -> str:
+def check(writers: Writers, r: random.Random) -> str:
     """Draw a table and two calls, make them, and compare the stored table."""
     frame = model.draw_new(r)
     table = model.created(frame)
     writers.direct.create_table(NAME, frame.make(), if_exists="replace")
-    pair = Pair(table, [draw(r, table), draw(r, table)])
-    if kind is not None:
-        pair.calls[r.randrange(2)] = kind(r, table)
+    pair = Pair(table, [writers.draw(r, table), writers.draw(r, table)])
     try:
         how = writers.make(pair, r)
-        found = lance.dataset(str(root / f"{NAME}.lance")).to_table()
+        found = lance.dataset(str(writers.root / f"{NAME}.lance")).to_table()
         possible = list(pair.possible())
         assert any(one.is_stored_as(found) for one in possible), "\n".join(
             difference(one, found) for one in possible
@@ -170,28 +174,47 @@ def check(
     return f"{how}: {confirmed} confirmed"
 
 
-def run(
-    count: int, seed: int, first: int = 0, kind: Kind | None = None
-) -> Counter[str]:
-    """Draw numbered pairs, one call of each of a kind. Each can be repeated alone."""
+def run_many(writers: Writers, count: int, seed: int, first: int = 0) -> Counter[str]:
+    """Draw numbered pairs. Each can be repeated alone."""
     counts: Counter[str] = Counter()
+    for number in range(first, first + count):
+        r = random.Random(f"{seed}/{number}")
+        try:
+            counts[check(writers, r)] += 1
+        except BaseException as error:
+            error.add_note(f"seed {seed}, pair {number}")
+            raise
+    return counts
+
+
+def run_server(count: int, seed: int, first: int = 0) -> Counter[str]:
+    """Make calls in each other's middle, and at once."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         options = {"api_key": KEY, "dialect": "lancedb", "timeout": 20, "retries": 0}
         with (
             LocalService(root, api_key=KEY) as service,
-            Server(script=Proxy(service.url)) as server,
+            Server(script=(proxy := Proxy(service.url))) as server,
             rt.Client(service.url, **options) as direct,
             rt.Client(server.url, **options) as proxied,
         ):
-            writers = Writers(direct, proxied, server.script)
             for one in (direct, proxied):
                 one.list_tables()
-            for number in range(first, first + count):
-                r = random.Random(f"{seed}/{number}")
-                try:
-                    counts[check(writers, root, r, kind)] += 1
-                except BaseException as error:
-                    error.add_note(f"seed {seed}, pair {number}")
-                    raise
-    return counts
+            writers = Writers(root, OF_SERVER, direct, proxied, proxy)
+            return run_many(writers, count, seed, first)
+
+
+def run_folder(count: int, seed: int, first: int = 0) -> Counter[str]:
+    """Make calls at once."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        one, other = (rt.connect(root, default=False) for _ in range(2))
+        with one, other:
+            writers = Writers(root, OF_FOLDER, one, other)
+            return run_many(writers, count, seed, first)
+
+
+def run(count: int, seed: int) -> Counter[str]:
+    """Run half of the pairs on a server, and half on a folder."""
+    half = count // 2
+    return run_server(count - half, seed) + run_folder(half, seed)

@@ -164,12 +164,11 @@ class Hosted:
     def release(self) -> None:
         """Carry out the requests that were confirmed before they were done.
 
-        An upsert looks for keys in the version that was the newest when it arrived,
-        except in an embedded service.
+        An upsert looks for keys in the version that was the newest when it arrived.
         """
         while self.held:
             request, step, seen = self.held.pop()
-            self.seen = None if "x-rt-frames" in self.headers else seen
+            self.seen = seen
             self.answer(request, step)
             self.seen = None
 

@@ -1,4 +1,4 @@
-"""Helpers of the embedded service's tests: streams, requests and processes."""
+"""Helpers of the folder's tests: streams, requests and processes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
@@ -22,11 +23,16 @@ import pyarrow as pa
 import requests
 
 import rt_frames as rt
+from rt_frames.local.application import Application, Asked
+from rt_frames.local.arrow_stream import Body
+from rt_frames.local.patience import Patience
+from rt_frames.local.root import make_root
+from rt_frames.local.store import KEEP, Store
 from tests.support.processes import python
 from tests.support.servers import KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 # earlier ones swap names and cast in one request
 STRICT_MERGES = int(lance.__version__.partition(".")[0]) >= 14
@@ -54,28 +60,42 @@ def stream(
     return sink.getvalue()
 
 
+@dataclass
+class Answered:
+    """The answer of a folder's application, as requests names its parts."""
+
+    status_code: int
+    headers: dict[str, str]
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        return self.content.decode()
+
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
 class Caller:
-    """A minimal client of a service on a folder."""
+    """Calls the application of a folder, without HTTP."""
 
-    def __init__(self, root: Path, url: str, api_key: str) -> None:
+    def __init__(self, root: Path, keep: dt.timedelta = KEEP) -> None:
+        make_root(root)
         self.root = root
-        self.url = url
-        self.key = api_key
-        self._session = requests.Session()
-        self._session.trust_env = False
-
-    def close(self) -> None:
-        self._session.close()
+        self._application = Application(Store(root, keep))
 
     def send(
         self, method: str, path: str, body: Any = None, **headers: str | None
-    ) -> requests.Response:
-        named = {"x-api-key": self.key}
+    ) -> Any:
+        named = {}
         for name, value in headers.items():
-            named[name.replace("_", "-")] = value
-        return self._session.request(
-            method, self.url + path, data=body, headers=named, timeout=60
-        )
+            if value is not None:
+                named[name.replace("_", "-")] = value
+        if isinstance(body, str | bytes | None):
+            body = [body.encode() if isinstance(body, str) else body or b""]
+        asked = Asked(method, path, named, Body(_reader(body)))
+        answer = self._application.answer(asked, Patience(60))
+        return Answered(answer.status, answer.headers, b"".join(answer.payload))
 
     def create(self, name: str, table: Any) -> requests.Response:
         body = stream(table) if isinstance(table, pa.Table) else table
@@ -102,7 +122,49 @@ class Caller:
         return lance.dataset(str(self.root / f"{name}.lance")).version
 
     def staged(self) -> list[Path]:
-        return list((self.root / ".rt_frames-staging").iterdir())
+        return list(self.root.glob(".rt_frames-staging/*"))
+
+
+def _reader(pieces: Iterable[bytes]) -> Callable[[int], bytes]:
+    """Return a function that reads from pieces of bytes."""
+    left = iter(pieces)
+    rest = b""
+
+    def read(size: int) -> bytes:
+        nonlocal rest
+        while not rest:
+            rest = next(left, b"")
+            if not rest:
+                break
+        piece = rest[:size]
+        rest = rest[size:]
+        return piece
+
+    return read
+
+
+class HTTPCaller(Caller):
+    """A minimal client of a development server on a folder."""
+
+    def __init__(self, root: Path, url: str, api_key: str) -> None:
+        self.root = root
+        self.url = url
+        self.key = api_key
+        self._session = requests.Session()
+        self._session.trust_env = False
+
+    def close(self) -> None:
+        self._session.close()
+
+    def send(
+        self, method: str, path: str, body: Any = None, **headers: str | None
+    ) -> requests.Response:
+        named = {"x-api-key": self.key}
+        for name, value in headers.items():
+            named[name.replace("_", "-")] = value
+        return self._session.request(
+            method, self.url + path, data=body, headers=named, timeout=60
+        )
 
     def connect(self) -> socket.socket:
         url = urlsplit(self.url)
@@ -237,7 +299,7 @@ class Process:
         )
         assert self._process.stdout
         url = self._process.stdout.readline().decode().strip()
-        self.caller = Caller(root, url, KEY)
+        self.caller = HTTPCaller(root, url, KEY)
         self.client = rt.connect(url, api_key=KEY, default=False)
 
     @property

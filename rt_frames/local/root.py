@@ -1,0 +1,43 @@
+"""What is checked of a folder, and of the process, before Lance is loaded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# of folders, which others may not read
+FOLDER_MODE = 0o700
+
+# the processes that used Lance: this one, and those that it was forked from
+_processes: set[int] = set()
+
+
+def make_root(root: Path) -> None:
+    """Make the folder of tables. Refuse a table's, with which its tables would go."""
+    resolved = root.resolve()
+    for folder in (resolved, *resolved.parents):
+        is_named = folder == resolved or folder.suffix == ".lance"
+        if is_named and (folder / "_versions").is_dir():
+            raise ValueError(
+                f"{folder} is a table, not a folder of tables; nothing was changed; use "
+                f"{folder.parent}"
+            )
+    resolved.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+
+
+def check_process() -> None:
+    """Raise RuntimeError in a process that was forked after Lance was used.
+
+    Lance's threads do not survive a fork (pylance 14): the child would hang or crash.
+    """
+    if _processes - {os.getpid()}:
+        raise RuntimeError(
+            "a folder cannot be used in a process forked from one that used it: its "
+            "engine does not survive a fork; start processes with multiprocessing's "
+            "'spawn'"
+        )
+
+
+def note_process() -> None:
+    """Note that this process uses Lance."""
+    _processes.add(os.getpid())
