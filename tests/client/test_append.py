@@ -19,6 +19,7 @@ from polars.testing.parametric import column, dataframes
 
 import rt_frames as rt
 from rt_frames.errors import (
+    AlterationError,
     BadRequest,
     ResponseError,
     TableExistsError,
@@ -502,11 +503,28 @@ def test_nulls_for_a_column_that_takes_none_are_refused_with_the_cure(folder, na
     assert rows(table)["n"].to_pylist() == [2, None]
 
 
+def test_a_column_that_must_not_be_null_is_missed_before_a_source_is_read(folder, name):
+    n = pa.field("n", pa.int64(), nullable=False)
+    table = folder.create_table(name, pa.schema([n, ("s", "string")]).empty_table())
+    items = iter([pl.DataFrame({"s": ["a"]}), pl.DataFrame({"s": ["b"]})])
+    with pytest.raises(AlterationError, match="are missing: 'n'; add them"):
+        append(table, items)
+    assert next(items)["s"].to_list() == ["b"]
+
+
 def test_text_that_is_no_json_is_not_to_be_sent_as_text(folder, name):
     table = folder.create_table(name, JSON)
     with pytest.raises(BadRequest, match=r"row 1 .*in a column of text"):
         append(table, column_of(["1", "nope"]))
     assert rows(table).num_rows == 1
+
+
+@pytest.mark.parametrize("stored", ["float32", "float64"])
+def test_a_nan_fits_floats_of_every_size(folder, name, stored):
+    table = folder.create_table(name, column_of([0.5], pa.type_for_alias(stored)))
+    for sent in (pl.Float32, pl.Float64):
+        append(table, pl.DataFrame({"c": [float("nan")]}, {"c": sent}))
+    assert str(rows(table)["c"].to_pylist()) == "[0.5, nan, nan]"
 
 
 def test_the_caller_rounds_by_writing_the_type_which_must_be_that_of_the_table(table):

@@ -22,13 +22,20 @@ from tests.support.disks import FailingCalls, fill, small_disk
 from tests.support.local import Process, message
 from tests.support.servers import KEY
 
-ROWS = pl.DataFrame(
-    {
-        "id": range(2000),
-        "v": [number * 7 % 1000 for number in range(2000)],
-        "only": [f"{number}" for number in range(2000)],
-    }
-)
+
+def make_rows(count: int) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "id": range(count),
+            "v": [number * 7 % 1000 for number in range(count)],
+            "only": [f"{number}" for number in range(count)],
+        }
+    )
+
+
+ROWS = make_rows(2000)
+# of so many deleted rows Lance writes a bitmap, a `.bin`, and of fewer an `.arrow`
+MANY_ROWS = make_rows(100_000)
 # a fragment that would be empty without its only column
 ONLY = pl.DataFrame({"only": ["a", "b"]})
 MORE = pl.DataFrame({"id": range(1990, 2100), "v": range(110)})
@@ -81,8 +88,9 @@ WRITES = {
 }
 ERRORS = itertools.cycle([errno.ENOSPC, errno.EIO])
 LONG = pytest.mark.long
+ALWAYS = ("append", "delete many")
 FAILURES = [
-    pytest.param(what, next(ERRORS), marks=() if what == "append" else LONG)
+    pytest.param(what, next(ERRORS), marks=() if what in ALWAYS else LONG)
     for what in WRITES
 ]
 
@@ -91,8 +99,9 @@ FAILURES = [
 def table(tmp_path, name):
     """A folder with a table of two versions, or of many that are merged, to copy."""
     folder = tmp_path / "template"
+    rows = MANY_ROWS if name == "delete many" else ROWS
     with rt.connect(folder, default=False) as client:
-        rt.to_table(ROWS, "t", client=client)
+        rt.to_table(rows, "t", client=client)
         rt.to_table(ONLY, "t", client=client, if_exists="append")
         if name.endswith("many files"):
             client.table("t").delete("v = 7")
