@@ -1,8 +1,7 @@
 """Delete rows, alter, add and drop columns, restore a version: each is one commit.
 
 The caller holds the table's lock, and passes a path in staging for a draft. Requests
-are checked first: pylance 14 accepts names that make a table unreadable, and filters of
-which it reads only the beginning.
+are checked first: pylance 14 accepts names that make a table unreadable.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from rt_frames._schema.data_type import iter_fields
 from rt_frames._text import list_names
 from rt_frames.local import commits, compaction, engine
 from rt_frames.local.alter_request import Change, describe, parse_alterations
-from rt_frames.local.filters import check_filter
 from rt_frames.local.http_error import HTTPError
+from rt_frames.local.query import parse_filter
 from rt_frames.local.validate import MAX_COLUMNS, MAX_FIELDS
 
 _VALUE_ERROR = "LanceError(Arrow)"
@@ -33,8 +32,8 @@ _COLUMN_QUOTE = 'olumn "'
 def delete(folder: Path, staged: Path, request: dict[str, Any]) -> dict[str, int]:
     """Delete the rows that match a filter; return their number and the new version."""
     _check_members(request, "predicate")
-    condition = check_filter(request.get("predicate"))
-    if condition is None or not request["predicate"].strip():
+    condition = parse_filter(request.get("predicate"))
+    if condition is None or not condition.strip():
         raise HTTPError(
             400,
             'the filter is missing; nothing was changed; send {"predicate": "n > 1"}, or drop '

@@ -99,11 +99,6 @@ _SLIPS = (
         "write a value of that type, or pass an expression",
     ),
     (
-        r"sql parser error: Expected: \), found: (?!EOF)(.*?)\), /",
-        r"the condition is complete before \1",
-        "leave the rest out, or write a column name of several words as `x y`",
-    ),
-    (
         rf"(No field named .*? Valid fields are .*?)(?:, (?:{'|'.join(RESERVED)}))+\.",
         r"\1",
         "correct it",

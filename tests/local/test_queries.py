@@ -1,4 +1,4 @@
-"""Reading over HTTP: valid queries, and filters that the engine must not see."""
+"""Reading over HTTP: queries, and those that the engine refuses."""
 
 from __future__ import annotations
 
@@ -51,22 +51,7 @@ def test_rows_are_filtered_counted_selected_and_limited(there):
     ("request_", "status", "told"),
     [
         ({"filter": 7}, 400, "string"),
-        ({"filter": "a = 1 OR " * 200_000 + "a = 1"}, 400, "1.05 MB"),
         ({"filter": "a = " + "/nope" * 80}, 400, "parser error"),
-        ({"filter": "length(repeat(c, 2000000000)) > 1"}, 400, "calls repeat()"),
-        ({"filter": "length(`LPAD` (c, 2000000000)) > 1"}, 400, "calls lpad()"),
-        ({"filter": "array_length(range(1, 10000000000)) > 1"}, 400, "calls range()"),
-        ({"filter": "`a` = 1 OR `it's` = repeat(c, 9) OR `it's`"}, 400, "repeat()"),
-        (
-            {"filter": "length(replace(c, '', 'xxxxxxxxxx')) > 1"},
-            400,
-            "calls replace()",
-        ),
-        ({"filter": "Concat (c, c, c) = 'x'"}, 400, "calls concat()"),
-        ({"filter": "c || c || c = 'x'"}, 400, "calls ||"),
-        ({"filter": f"nullif('{'x' * 2000}', c) = c"}, 400, "has 2,002 characters"),
-        ({"filter": f"left('{'x' * 3000}', a) = c"}, 400, "has 3,002 characters"),
-        ({"filter": "a = 1 OR " * 12_001 + "a = 1"}, 400, "12,000 conditions"),
         ({"columns": ["nope"]}, 400, "nope"),
         ({"columns": "a"}, 501, "array of strings"),
         ({"k": -1}, 400, "k: expected a non-negative integer, got -1"),
@@ -85,43 +70,17 @@ def test_what_cannot_be_answered_is_an_error_that_names_it_and_no_path_of_the_ma
     assert str(there.root).strip("/") not in answer.text
 
 
-def test_a_filter_may_name_what_it_must_not_call(there):
-    assert rows(ask(there, filter="c = 'repeat(x' OR a = 1")).num_rows == 1
-    assert rows(ask(there, filter="c = '||' OR `a` = 1")).num_rows == 1
-
-
-TEXTS = "'a', " * 2000
-CALLS = [
-    "lower(c) = 'x' AND upper(c) = 'X' AND length(c) = 1",
-    "starts_with(c, 'x') AND ends_with(c, 'x') AND contains(c, 'x')",
-    "regexp_match(c, '^x$') IS NOT NULL AND regexp_like(c, 'x')",
-    "coalesce(c, 'y') = 'x' AND nullif(c, 'y') = 'x'",
-    "abs(a) > 0 AND NOT (isnan(b)) AND a IN (1, 2)",
-    "CAST(a AS DECIMAL(10, 2)) > 0 AND TRY_CAST(c AS int) IS NULL",
-    "to_timestamp('2024-01-01') < now() AND arrow_cast(a, 'Int64') > 0",
-    "date_part('year', to_date('2024-01-05')) = 2024",
-    f"lower(c) IN ({TEXTS}'x')",
-]
-
-
-@pytest.mark.parametrize("filter_", CALLS)
-def test_functions_whose_results_are_no_larger_than_their_arguments_are_called(
-    there, filter_
-):
-    assert rows(ask(there, filter=f"a = 1 AND ({filter_})")).num_rows == 1
-
-
 @pytest.mark.parametrize(
     ("request_", "told"),
     [
         (
             {"filter": "a >"},
-            "invalid filter: sql parser error: Expected: an expression, found: )",
+            "invalid filter: sql parser error: Expected: an expression, found: EOF",
         ),
         ({"filter": "c = 'x"}, "invalid filter: Unterminated string literal"),
         (
             {"filter": "c = ' SELECT (sql parser error: x)' AND"},
-            "invalid filter: sql parser error: Expected: an expression, found: )",
+            "invalid filter: sql parser error: Expected: an expression, found: EOF",
         ),
         ({"filter": "a"}, "invalid filter: The filter a does not return a boolean"),
         ({"filter": "1 / 0 = a"}, "invalid filter: Divide by zero error"),
@@ -132,7 +91,7 @@ def test_functions_whose_results_are_no_larger_than_their_arguments_are_called(
         ({"columns": ["nope"]}, "invalid query: No field named nope"),
         (
             {"columns": ["a"], "filter": "a >"},
-            "invalid query: sql parser error: Expected: an expression, found: )",
+            "invalid query: sql parser error: Expected: an expression, found: EOF",
         ),
     ],
 )
@@ -147,10 +106,6 @@ SLIPS = {
     "day IN ('x')": "date '2024-01-05', or pass an expression",
     "at > '2024'": "timestamp '2024-01-05 00:00:00', or pass an expression",
     "n = 'a'": "write a value of that type, or pass an expression",
-    "x y > 1": "write a column name of several words as `x y`",
-    "n > 1 LIMIT 1": "rest out, or write a column name of several words as `x y`",
-    "WHERE n > 1": "starts with WHERE; leave that word out",
-    '"x y" > 1': "odd column names in `…`",
 }
 
 
@@ -168,81 +123,6 @@ def test_a_body_that_is_not_an_object_is_refused(there):
         for operation in ("describe", "count_rows", "query"):
             answer = there.send("POST", f"/v1/table/t/{operation}/", body)
             assert "JSON object" in message(answer, 400)
-
-
-NESTED = {
-    "plus": "+".join(["a"] * 1000) + " > 1",
-    "ones": "a" + "+1" * 1000 + " > 1",
-    "fractions": ".1" + "*.1" * 1000 + " > 1",
-    "concatenation": "||".join(["c"] * 1000) + " = 'x'",
-    "like": "c LIKE" + "'x'LIKE" * 1000 + "'x'",
-    "a word that ends nothing": ("NOT " * 99 + "(end > 1 AND ") * 9 + "true" + ")" * 9,
-    "intervals": "interval '1 day' AND " * 300 + "true",
-    "between": "a" + " BETWEEN 1 AND a" * 400 + " > 1",
-    "case": "CASE WHEN a > 1 AND " * 300 + "true" + " THEN true END" * 300,
-    "arrays": "[a, " * 300 + "1" + "]" * 300 + " = 1",
-    "parentheses": "(a > 1 AND " * 260 + "true" + ")" * 260,
-    "interval": "interval " * 800 + "'1 day' = 1",
-    "subscript": "a" + "[1]" * 1000 + " = 1",
-    "cast": "a" + "::bigint" * 400 + " = 1",
-    "zone": "a" + " AT TIME ZONE 'x'" * 400 + " = 1",
-    "collate": "c" + " COLLATE x" * 400 + " = 'x'",
-    "text": "c" + " LIKE 'x y z'" * 400,
-    "an escaped quote": "E'\\'' = c OR " + "NOT " * 400 + "E'\\'' = c",
-}
-
-
-def test_a_filter_that_would_end_the_process_is_refused(there):
-    for what, filter_ in NESTED.items():
-        assert "250" in message(ask(there, filter=filter_), 400), what
-        answer = ask(there, "count_rows", predicate=filter_)
-        assert "250" in message(answer, 400), what
-
-
-HIDING = {
-    "comments that open and close a text": "/*'*/" + "NOT " * 400 + "a > 1 /*'*/",
-    "texts in another quote": "\"'\" = 'x' OR " + "NOT " * 400 + "\"'\" = 'x'",
-}
-
-
-def test_a_filter_whose_quotes_the_engine_reads_in_another_way_is_refused(there):
-    for what, filter_ in HIDING.items():
-        answer = ask(there, filter=filter_)
-        assert "the filter" in message(answer, 400), what
-
-
-WORDS = [
-    *"abc()[]{}<>=+-*/%|&^~!@#?$,.:;\\'\"`_é \t\n",
-    "1",
-    "1.5",
-    "'x'",
-    " AND ",
-    " OR ",
-    " NOT ",
-    " IN (1, 2)",
-]
-WORDS += [
-    " IS NULL",
-    "interval ",
-    "CASE WHEN ",
-    " END",
-    "lower(",
-    "cast(",
-    " as int)",
-    " LIKE ",
-    "::int",
-    "--",
-    "/*",
-]
-
-
-def test_no_filter_ends_the_process(other):
-    drawn = random.Random(1)
-    filters = ["".join(drawn.choices(WORDS, k=drawn.randrange(40))) for _ in range(100)]
-    filters += [f"a{word}" * 120 + "a" for word in WORDS]
-    assert other.create("t", NUMBERS).status_code == 200
-    for one in filters:
-        assert ask(other, "count_rows", predicate=one).status_code in (200, 400), one
 
 
 def texts(*sizes: int, rows: int = 10_000) -> pa.Array:
