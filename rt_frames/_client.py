@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from rt_frames._schema.leaves import Condition
 
     Expression = pl.Expr | list[tuple[str, str, Any]]
-    Where = str | Expression
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
 
 # seconds; a notebook's display must not hang
@@ -465,7 +464,7 @@ class RemoteTable:
     def _reader(
         self,
         columns: Sequence[str] | None = None,
-        where: Where | None = None,
+        where: Expression | None = None,
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
         """Open a reader that fetches rows lazily.
@@ -486,7 +485,7 @@ class RemoteTable:
             return pa.RecordBatchReader.from_batches(rows.schema, [])
         return pa.RecordBatchReader.from_batches(rows.schema, iter(rows))
 
-    def _condition(self, where: Where | None) -> str | None:
+    def _condition(self, where: Expression | None) -> str | None:
         return reads.find_condition(
             self._service, self.name, where, self._read_version, self._since
         )
@@ -520,12 +519,12 @@ class RemoteTable:
                 ) from None
 
     @hide_traceback
-    @by_keyword(str="where", Expr="where", list="columns", int="limit")
+    @by_keyword(Expr="where", list="columns", int="limit")
     def to_arrow(
         self,
         *,
         columns: Sequence[str] | None = None,
-        where: Where | None = None,
+        where: Expression | None = None,
         limit: int | None = None,
     ) -> pa.Table:
         """Read rows into a `pyarrow.Table`.
@@ -534,20 +533,16 @@ class RemoteTable:
         ----------
         columns : list of str, optional
             Columns to read, in this order. Defaults to all.
-        where : polars.Expr, list of tuples, or str, optional
-            A Polars expression such as ``pl.col("day") >= day``: columns compared with
-            values, ``is_in``, ``is_between``, ``is_null``, ``is_not_null`` and bool
-            columns, joined by ``&``, ``|`` and ``~``. It means what it means in Polars,
-            and each value must be exact in its column's type. Polars itself cuts the
-            nanoseconds of a pandas Timestamp: pass its ``.to_numpy()``. Or the tuples
-            of ``pandas.read_parquet``, such as ``[("day", ">=", day), ("shop", "in",
-            shops)]``, all of which must hold. A UUID goes into a tuple, as Polars has
-            no literal of it. The table is described first.
-
-            Text is a condition in the SQL of the service's engine, such as
-            ``"n > 1 AND s = 'x' AND day < date '2024-03-01'"``. A column name that is
-            not a plain word needs backticks. Never build the text from input: values
-            belong into an expression.
+        where : polars.Expr or list of tuples, optional
+            A Polars expression such as ``pl.col("day") >= day``: columns, or fields of
+            structs, compared with values, ``is_in``, ``is_between``, ``is_null``,
+            ``is_not_null`` and bool columns, joined by ``&``, ``|`` and ``~``. It means
+            what it means in Polars, and each value must be exact in its column's type.
+            Or the tuples of ``pandas.read_parquet``, such as ``[("day", ">=", day),
+            ("shop", "in", shops)]``, all of which must hold. Their values never pass
+            through Polars, which cuts the nanoseconds of a pandas Timestamp, has no
+            literal of a UUID, and is an hour off in the summers from 2100 on. The table
+            is described first.
         limit : int, optional
             The maximum number of rows.
 
@@ -575,12 +570,12 @@ class RemoteTable:
         return self._reader(columns, where, limit).read_all()
 
     @hide_traceback
-    @by_keyword(str="where", Expr="where", list="columns", int="limit")
+    @by_keyword(Expr="where", list="columns", int="limit")
     def to_pandas(
         self,
         *,
         columns: Sequence[str] | None = None,
-        where: Where | None = None,
+        where: Expression | None = None,
         limit: int | None = None,
     ) -> pd.DataFrame:
         """Read rows into a pandas frame.
@@ -614,12 +609,12 @@ class RemoteTable:
         return to_pandas(self._reader(columns, where, limit).read_all())
 
     @hide_traceback
-    @by_keyword(str="where", Expr="where", list="columns", int="limit")
+    @by_keyword(Expr="where", list="columns", int="limit")
     def to_polars(
         self,
         *,
         columns: Sequence[str] | None = None,
-        where: Where | None = None,
+        where: Expression | None = None,
         limit: int | None = None,
     ) -> pl.DataFrame:
         """Read rows into a Polars frame.
@@ -730,10 +725,10 @@ class RemoteTable:
         if schema is None:
             with contextlib.closing(read(None, [], 1)) as rows:
                 schema = rows.schema
-        return scan(schema, read, is_pure=version is not None)
+        return scan(schema, read)
 
     @hide_traceback
-    def count(self, where: Where | None = None) -> int:
+    def count(self, where: Expression | None = None) -> int:
         """Count the rows.
 
         Parameters
@@ -764,7 +759,7 @@ class RemoteTable:
         )
 
     @hide_traceback
-    def delete(self, where: Where) -> int | None:
+    def delete(self, where: Expression) -> int | None:
         """Delete the rows that match a condition, in one commit.
 
         A comparison never matches a null: ``pl.col("day") != day`` keeps rows without
@@ -772,7 +767,7 @@ class RemoteTable:
 
         Parameters
         ----------
-        where : polars.Expr, list of tuples, or str
+        where : polars.Expr or list of tuples
             A condition, as in `to_arrow`. An expression must name a column.
 
         Returns
@@ -884,7 +879,7 @@ class RemoteTable:
         >>> import polars as pl
         >>> import rt_frames as rt
         >>> table = pl.DataFrame({"n": [1, 2, 3]}).remote.to_table("kept")
-        >>> table.delete("n > 1")
+        >>> table.delete(pl.col("n") > 1)
         2
         >>> rt.table("kept", version=1).restore().count()
         3

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from rt_frames._arguments import check_flag, check_optional_flag
 from rt_frames._frames import from_arrow
+from rt_frames._frames import where as conditions
 from rt_frames._frames.append import match_columns
 from rt_frames._frames.batching import Chunk
 from rt_frames._frames.from_dask import Partition, partitions
@@ -116,10 +117,7 @@ def parse_open_options(
         casts[name] = to_portable(to_arrow_type(dtype, name), name)
     clean = CleanLabels() if cleans else None
     if where is not None:
-        # Polars is slow to import
-        from rt_frames._frames.expressions import as_expression
-
-        where = as_expression(where)
+        where = conditions.check(where)
     return OpenOptions(casts, keep_index, clean, adds, keys, where=where)
 
 
@@ -149,11 +147,8 @@ def _checked(source: Source, options: OpenOptions, refusals: Refusals) -> Source
         return dataclasses.replace(source, keys=())
     if options.where is None:
         return source
-    # Polars is slow to import
-    from rt_frames._frames.expressions import parse
-
     cure = "nothing was sent; compare columns with values"
-    where = parse(
+    where = conditions.to_condition(
         options.where, source.schema, cure, owner="the frame", needs_column=True
     )
     source = dataclasses.replace(source, where=where)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from rt_frames._frames.leaf import as_compared
 from rt_frames._schema.keys import show_key
 from rt_frames._schema.leaves import (
     And,
@@ -50,7 +51,10 @@ def check_rows(
     values = []
     names = columns_of(condition)
     for name in names:
-        column = pa.chunked_array([_stored(batch.column(name))])
+        stored = batch.column(name)
+        if isinstance(stored, pa.ExtensionArray):
+            stored = stored.storage
+        column = pa.chunked_array([stored])
         shown = show_key(column, row, batch.schema.field(name).type)
         values.append(f"{name}={shown}")
     place = f"{origin}, row" if origin else "row"
@@ -71,31 +75,16 @@ def _match(condition: Condition, batch: pa.RecordBatch) -> Any:
         kernel = "and_kleene" if isinstance(condition, And) else "or_kleene"
         parts = [_match(part, batch) for part in condition.parts]
         return functools.reduce(lambda left, right: _call(kernel, [left, right]), parts)
-    column = _comparable(batch.column(condition.column))
+    column = batch.column(condition.path[0])
+    for name in condition.path[1:]:
+        # null in a struct that is null
+        column = _call("struct_field", [column], pc.StructFieldOptions(name))
     if isinstance(condition, IsNull):
         return column.is_null()
+    column = as_compared(column)
     if isinstance(condition, Compare):
         return _compare(condition, column)
     return _is_in(condition, column)
-
-
-def _stored(column: pa.Array) -> pa.Array:
-    return column.storage if isinstance(column, pa.ExtensionArray) else column
-
-
-def _comparable(column: pa.Array) -> pa.Array:
-    """Return a column in a type in which Arrow compares the values of conditions."""
-    column = _stored(column)
-    if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if types.is_temporal(column.type):
-        return column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
-    if types.is_fixed_size_binary(column.type):
-        return column.cast(pa.binary())
-    if types.is_floating(column.type):
-        # -0.0 becomes 0.0
-        return _call("add", [column.cast(pa.float64()), 0.0])
-    return column
 
 
 def _compare(leaf: Compare, column: pa.Array) -> Any:
@@ -111,13 +100,6 @@ def _compare(leaf: Compare, column: pa.Array) -> Any:
 
 
 def _is_in(leaf: IsIn, column: pa.Array) -> Any:
-    values = [*leaf.values]
-    has_nan = types.is_floating(column.type) and any(map(math.isnan, values))
-    if has_nan:
-        values = [value for value in values if not math.isnan(value)]
-    options = pc.SetLookupOptions(pa.array(values, column.type))
-    found = _call("is_in", [column], options)
-    if has_nan:
-        found = _call("or", [found, _call("is_nan", [column])])
+    found = _call("is_in", [column], pc.SetLookupOptions(leaf.values))
     unknown = pa.scalar(None, pa.bool_())
     return _call("if_else", [column.is_valid(), found, unknown])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import re
+import functools
+import operator
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -12,12 +13,10 @@ import pyarrow as pa
 from polars.io.plugins import register_io_source
 
 from rt_frames import errors
-from rt_frames._frames.expressions import recognised
+from rt_frames._frames.expressions import flatten, recognised
 from rt_frames._frames.to_polars import null_row, to_polars
 from rt_frames._schema.leaves import Condition
 from rt_frames._text import show_value
-
-_DYNAMIC = re.compile(r".*\.dynamic_pred: [0-9a-f-]{36}\(\)", re.DOTALL)
 
 
 class Batches(Protocol):
@@ -33,7 +32,7 @@ class Batches(Protocol):
 Read = Callable[[list[str], list[Condition], int | None], Batches]
 
 
-def scan(schema: pa.Schema, read: Read, *, is_pure: bool) -> pl.LazyFrame:
+def scan(schema: pa.Schema, read: Read) -> pl.LazyFrame:
     """Return a lazy frame. Each run reads only the columns that it needs.
 
     Parameters
@@ -43,8 +42,6 @@ def scan(schema: pa.Schema, read: Read, *, is_pure: bool) -> pl.LazyFrame:
     read : callable
         Opens the named columns, of the rows that fulfil some conditions, or at most a
         number of rows. More rows than those are harmless.
-    is_pure : bool
-        Whether the rows are always the same, so that one query may read them once.
     """
     wanted = _to_polars_schema(schema)
 
@@ -75,7 +72,8 @@ def scan(schema: pa.Schema, read: Read, *, is_pure: bool) -> pl.LazyFrame:
                 rows += batch.num_rows
                 yield frame if predicate is None else frame.filter(predicate)
 
-    return register_io_source(source, schema=wanted, is_pure=is_pure)
+    # of a pure source that is used twice, Polars 2.0 and 2.1 lose filters
+    return register_io_source(source, schema=wanted, is_pure=False)
 
 
 def _to_polars_schema(schema: pa.Schema) -> pl.Schema:
@@ -98,19 +96,19 @@ def _without_dynamic(predicate: pl.Expr) -> pl.Expr | None:
     In a query for the first of sorted rows, Polars adds a condition for rows that may
     be among them, which frames cannot evaluate. Sources need not apply it.
     """
-    text = str(predicate)
-    if "dynamic_pred" not in text:
+    parts = flatten(predicate, operator.and_)
+    kept = [part for part in parts if not _is_dynamic(part)]
+    if len(kept) == len(parts):
         return predicate
-    if _DYNAMIC.fullmatch(text):
-        return None
-    parts = predicate.meta.pop()
-    if len(parts) != 2 or not (parts[1] & parts[0]).meta.eq(predicate):
-        return predicate
-    second = _without_dynamic(parts[0])
-    first = _without_dynamic(parts[1])
-    if first is None or second is None:
-        return first if second is None else second
-    return first & second
+    return functools.reduce(operator.and_, kept) if kept else None
+
+
+def _is_dynamic(part: pl.Expr) -> bool:
+    inside = part.meta.pop()
+    if len(inside) != 1 or not inside[0].meta.is_column():
+        return False
+    # without a value, which Polars may be unable to print
+    return "dynamic_pred" in str(part)
 
 
 def _check_schema(found: pl.Schema, wanted: pl.Schema) -> None:

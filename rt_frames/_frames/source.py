@@ -28,7 +28,7 @@ from rt_frames._schema.leaves import Condition, columns_of
 from rt_frames.errors import UnsupportedTypeError
 
 if TYPE_CHECKING:
-    import polars as pl
+    from rt_frames._frames.where import Checked
 
 _UNKNOWN = Layout(pa.schema([]))
 
@@ -48,7 +48,7 @@ class OpenOptions:
     keys: tuple[str, ...] = ()
     table: pa.Schema | None = None
     exact: bool = False
-    where: pl.Expr | None = None
+    where: Checked | None = None
 
 
 @dataclass(frozen=True)

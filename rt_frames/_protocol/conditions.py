@@ -1,4 +1,4 @@
-"""Check SQL conditions, and write plain conditions as SQL.
+"""Plain conditions → SQL, in parentheses where it needs them.
 
 Each literal is of its column's exact type: `tests/client/test_expressions.py` compares
 each type of column with Polars.
@@ -7,11 +7,12 @@ each type of column with Polars.
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 import pyarrow as pa
 
+from rt_frames._schema.casts import family
+from rt_frames._schema.data_type import value_type
 from rt_frames._schema.leaves import (
     And,
     Compare,
@@ -22,60 +23,14 @@ from rt_frames._schema.leaves import (
     Not,
     Or,
 )
-from rt_frames._text import format_bytes, show_value
+from rt_frames._text import format_bytes
 
-# text, and quoted names
-QUOTED = re.compile("'[^']*'|`[^`]*`")
 # the engine reads whole numbers up to this, of either sign, as 64 bits
 _MAX_INT = 2**63 - 1
 _MAX_CHAIN = 1000
-# of a condition that the embedded service accepts
 MAX_BYTES = 2**20
-
-
-# outside quotes, engines read these in another way than the caller expects: → reason,
-# cure
-_MISREAD = {
-    ";": ("the engine ignores everything after it", "leave it out"),
-    '"': (
-        'the engine reads "…" as text',
-        "write text in '…', and odd column names in `…`",
-    ),
-    "--": ("a comment may hide the end", "leave it out"),
-    "/*": ("a comment may hide the end", "leave it out"),
-    "?": (
-        "no value stands for it",
-        'pass an expression such as pl.col("n") == 1',
-    ),
-}
-
-
-def check_where(where: str) -> str:
-    """Return a condition in parentheses.
-
-    Without them, engines ignore whatever follows a condition that is complete.
-    """
-    fault = find_fault(where)
-    if fault:
-        fact, cure = fault
-        raise ValueError(f"where: {show_value(where)} {fact}; nothing was sent; {cure}")
-    return f"({where})"
-
-
-def find_fault(condition: str) -> tuple[str, str] | None:
-    """Return why engines would misread a condition in SQL, and the cure, or None."""
-    bare = QUOTED.sub(" ", condition)
-    for mark, (reason, cure) in _MISREAD.items():
-        if mark in bare:
-            return f"contains {mark!r}, but {reason}", cure
-    if re.match(r"\s*where\b", bare, re.IGNORECASE):
-        return "starts with WHERE", "leave that word out"
-    depth = 0
-    for bracket in re.findall("[()]", bare):
-        depth += 1 if bracket == "(" else -1
-        if depth < 0:
-            return "closes a parenthesis that was not opened", "leave it out"
-    return None
+# of a value in a list, with its comma
+_LEAST_BYTES = 3
 
 
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -99,15 +54,18 @@ _UNIT_NAMES = {
 def to_sql(condition: Condition) -> str:
     """Return the SQL of a condition. Raise ValueError if it is too long to be sent."""
     text = write_condition(condition)
-    # in the parentheses of `check_where`
-    nbytes = len(f"({text})".encode())
+    nbytes = len(text.encode())
     if nbytes > MAX_BYTES:
-        raise ValueError(
-            f"where: the condition has {format_bytes(nbytes)}, more than "
-            f"{format_bytes(MAX_BYTES)}; nothing was sent; send it in pieces, or upsert "
-            "by key"
-        )
+        raise _too_long(nbytes)
     return text
+
+
+def _too_long(nbytes: int) -> ValueError:
+    return ValueError(
+        f"where: the condition has at least {format_bytes(nbytes)}, more than "
+        f"{format_bytes(MAX_BYTES)}; nothing was sent; upsert by key, or read with "
+        "scan().filter(…)"
+    )
 
 
 def write_condition(condition: Condition, *, holds: bool = True) -> str:
@@ -122,8 +80,9 @@ def write_condition(condition: Condition, *, holds: bool = True) -> str:
         return write_condition(condition.part, holds=not holds)
     if isinstance(condition, And | Or):
         join = " AND " if isinstance(condition, And) == holds else " OR "
-        return _join(join, _operands(condition, join, holds))
-    column = f"`{condition.column}`"
+        parts = [write_condition(part, holds=holds) for part in condition.parts]
+        return _join(join, parts)
+    column = ".".join(f"`{name}`" for name in condition.path)
     if isinstance(condition, IsNull):
         return f"{column} IS {'' if holds else 'NOT '}NULL"
     if isinstance(condition, Compare):
@@ -135,30 +94,12 @@ def write_condition(condition: Condition, *, holds: bool = True) -> str:
 
 def _join(join: str, operands: list[str]) -> str:
     """Join operands in parentheses; a chain of 50,000 ends the engine's process."""
+    if len(operands) == 1:
+        return operands[0]
     starts = range(0, len(operands), _MAX_CHAIN)
     chains = [join.join(operands[start : start + _MAX_CHAIN]) for start in starts]
     groups = [f"({chain})" for chain in chains]
     return groups[0] if len(groups) == 1 else f"({join.join(groups)})"
-
-
-def _operands(condition: And | Or, join: str, holds: bool) -> list[str]:
-    """Return the operands; the engine refuses 50 nested parentheses."""
-    texts = []
-    for part in condition.parts:
-        is_opposite = False
-        inner = part
-        while isinstance(inner, Not):
-            inner = inner.part
-            is_opposite = not is_opposite
-        inner_holds = holds != is_opposite
-        is_same = isinstance(inner, And | Or) and join == (
-            " AND " if isinstance(inner, And) == inner_holds else " OR "
-        )
-        if is_same and isinstance(inner, And | Or):
-            texts += _operands(inner, join, inner_holds)
-        else:
-            texts.append(write_condition(inner, holds=inner_holds))
-    return texts
 
 
 def _write_comparison(leaf: Compare, column: str, holds: bool) -> str:
@@ -177,15 +118,20 @@ def _write_comparison(leaf: Compare, column: str, holds: bool) -> str:
 
 
 def _write_list(leaf: IsIn, column: str, holds: bool) -> str:
-    values = list(leaf.values)
+    # before time is spent on a long one
+    least = leaf.values.nbytes if _is_text(leaf.type) else 0
+    least += _LEAST_BYTES * len(leaf.values)
+    if least > MAX_BYTES:
+        raise _too_long(least)
+    values = leaf.values.to_pylist()
     is_float = pa.types.is_floating(leaf.type)
     has_nan = is_float and any(map(math.isnan, values))
     if is_float:
         values = [value for value in values if not math.isnan(value)]
-    literals = dict.fromkeys(write_typed(leaf.type, value) for value in values)
     found = "false"
-    if literals:
-        found = f"{column} IN ({', '.join(literals)})"
+    if values:
+        literals = ", ".join(write_typed(leaf.type, value) for value in values)
+        found = f"{column} IN ({literals})"
     if is_float:
         nan = f"isnan({column})"
         found = f"({found} OR {nan})" if has_nan else f"({found} AND NOT {nan})"
@@ -211,6 +157,10 @@ def write_typed(arrow: pa.DataType, value: Any) -> str:
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     return f"arrow_cast({_write_whole(value)}, '{_engine_type(arrow)}')"
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    return family(value_type(arrow)) in ("text", "binary")
 
 
 def _write_whole(value: int) -> str:

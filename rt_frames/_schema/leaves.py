@@ -1,7 +1,7 @@
 """Conditions on rows as plain data, each value in its column's stored type.
 
-`_frames/expressions.py` makes them of expressions and `_protocol/conditions.py` writes
-them as SQL; neither may import the other, and both may import this file.
+`_frames/where.py` makes them of expressions and tuples, and `_protocol/conditions.py`
+writes them as SQL; neither may import the other, and both may import this file.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Constant:
 
 @dataclass(frozen=True)
 class IsNull:
-    """Whether a column is null."""
+    """Whether a column is null, or a field of a struct at this path."""
 
-    column: str
+    path: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Compare:
     equals itself and is above all numbers.
     """
 
-    column: str
+    path: tuple[str, ...]
     type: pa.DataType
     operator: str
     value: Any
@@ -42,11 +42,11 @@ class Compare:
 
 @dataclass(frozen=True)
 class IsIn:
-    """Whether a column is one of some values. Null for a null."""
+    """Whether a column is one of some values, no null. Null for a null."""
 
-    column: str
+    path: tuple[str, ...]
     type: pa.DataType
-    values: tuple[Any, ...]
+    values: pa.Array
 
 
 @dataclass(frozen=True)
@@ -84,5 +84,5 @@ def columns_of(condition: Condition) -> list[str]:
         elif isinstance(part, Not):
             todo.append(part.part)
         elif not isinstance(part, Constant):
-            names[part.column] = None
+            names[part.path[0]] = None
     return [*names]

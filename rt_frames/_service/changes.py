@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rt_frames import errors
+from rt_frames._frames.where import check
 from rt_frames._protocol.calls import (
     JSON,
     NO_CURES,
@@ -20,7 +21,7 @@ from rt_frames._protocol.operations import COMPACT, DELETE, DROP, Operation
 from rt_frames._protocol.responses import Description, parse_version, parse_written
 from rt_frames._service.outcome import ChangeOutcome
 from rt_frames._service.service import OF_A_VERSION, Service
-from rt_frames._service.where import parse_where, write_where
+from rt_frames._service.where import write_where
 from rt_frames._text import count
 
 if TYPE_CHECKING:
@@ -114,11 +115,11 @@ def delete(service: Service, name: str, where: Any) -> tuple[int | None, int | N
         "it is safe to repeat the delete, unless somebody added such rows meanwhile"
     )
     cure = "nothing was deleted; compare columns with values"
-    condition = parse_where(where)
-    before = None
-    if not isinstance(condition, str):
-        before = service.describe(name)
-        condition = write_where(condition, before.schema, cure, needs_column=True)
+    checked = check(where)
+    # a dialect without the operation is refused before a request
+    service.dialect.path(DELETE, name)
+    before = service.describe(name)
+    condition = write_where(checked, before.schema, cure, needs_column=True)
     body = json_body({"predicate": condition})
     result = change(service, DELETE, name, body, parse_written, advice, before=before)
     version, _, _, rows = result.value

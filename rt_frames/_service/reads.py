@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rt_frames import errors
+from rt_frames._frames.where import check
 from rt_frames._protocol.calls import Failure, Purpose
 from rt_frames._protocol.meanings import may_lack_operation
 from rt_frames._protocol.operations import INDICES, QUERY
 from rt_frames._protocol.responses import parse_indices, parse_no_rows
 from rt_frames._service.outcome import make_error
-from rt_frames._service.where import parse_where, write_where
+from rt_frames._service.where import write_where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,19 +53,16 @@ def find_condition(
     version: int | None,
     since: int | None,
 ) -> str | None:
-    """Return the SQL of a condition for a read; None without one.
-
-    For an expression, the table is described.
-    """
+    """Return the SQL of a condition for a read; None without one."""
     if where is None:
         return None
-    parsed = parse_where(where)
-    if isinstance(parsed, str):
-        return parsed
+    checked = check(where)
+    # raises an error with a cure if the dialect cannot read
+    service.dialect.path(QUERY, name)
     schema = service.describe(name, version=version, since=since).schema
     pinned = "" if version is None else f", version={version}"
     cure = f'nothing was read; use rt.table("{name}"{pinned}).scan().filter(…)'
-    return write_where(parsed, schema, cure)
+    return write_where(checked, schema, cure)
 
 
 def list_indices(service: Service, name: str) -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
+from rt_frames._frames import where as conditions
 from rt_frames._protocol.conditions import (
     MAX_BYTES,
-    check_where,
     to_sql,
     write_condition,
 )
@@ -14,53 +15,39 @@ from rt_frames._protocol.conditions import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import polars as pl
     import pyarrow as pa
 
     from rt_frames._schema.leaves import Condition
 
 
-def parse_where(where: Any) -> str | pl.Expr:
-    """Return SQL text in parentheses, or an expression. Tuples become an expression."""
-    if isinstance(where, str) and where.strip():
-        return check_where(where)
-    # Polars is slow to import
-    from rt_frames._frames.expressions import as_expression
-
-    return as_expression(where)
-
-
 def write_fitting(conditions: Iterable[Condition]) -> str | None:
-    """Return the SQL of those conditions that fit into one request, or None."""
+    """Return the SQL of those conditions that fit into one request, or None.
+
+    One that is too long is left out.
+    """
     texts = []
     room = MAX_BYTES
     for condition in conditions:
-        text = write_condition(condition)
-        size = len(f"{text} AND ".encode())
-        if size <= room:
-            texts.append(text)
-            room -= size
-    return check_where(" AND ".join(texts)) if texts else None
+        with contextlib.suppress(ValueError):
+            text = write_condition(condition)
+            size = len(f"{text} AND ".encode())
+            if size <= room:
+                texts.append(text)
+                room -= size
+    return " AND ".join(texts) or None
 
 
 def write_where(
-    expression: pl.Expr,
-    schema: pa.Schema | None,
-    cure: str,
-    *,
-    needs_column: bool = False,
+    where: Any, schema: pa.Schema | None, cure: str, *, needs_column: bool = False
 ) -> str:
-    """Return the SQL of an expression, with values in the types of a table's columns.
+    """Return the SQL of a checked condition, with values in the types of the columns.
 
     ``cure`` is what to do instead of a part that cannot be sent. With ``needs_column``,
     a condition without a column is refused.
     """
-    from rt_frames._frames import expressions
-
     if schema is None:
         raise ValueError(
-            "where: this service does not describe tables, which expressions need; pass "
-            "SQL text"
+            f"where: the service does not tell the types of the columns; {cure}"
         )
-    condition = expressions.parse(expression, schema, cure, needs_column=needs_column)
-    return check_where(to_sql(condition))
+    condition = conditions.to_condition(where, schema, cure, needs_column=needs_column)
+    return to_sql(condition)

@@ -55,7 +55,7 @@ def test_a_table_is_listed_shown_and_dropped(run, url, table):
 
 
 def test_an_earlier_version_is_shown(run, url, table):
-    table.delete("n = 1")
+    table.delete(pl.col("n") == 1)
     shown = run("show", "t", "--version", "1", "--rows", "9", *url).stdout
     assert shown.startswith("t: 2 columns, 2 rows, version 1, at ")
     assert "│ 1 ┆ x" in shown
@@ -65,7 +65,7 @@ def test_an_earlier_version_is_shown(run, url, table):
 
 
 def test_the_versions_of_a_table_are_listed(run, url, table):
-    table.delete("n = 1")
+    table.delete(pl.col("n") == 1)
     *_, newest, oldest = run("history", "t", *url).stdout.splitlines()
     assert newest.split()[::3] == ["2", "delete"]
     assert oldest.split()[::4] == ["1", "2"]
@@ -77,7 +77,7 @@ def test_the_versions_of_a_table_are_listed(run, url, table):
 
 
 def test_a_version_is_restored_if_that_is_confirmed(run, url, table):
-    table.delete("n = 1")
+    table.delete(pl.col("n") == 1)
     assert run("restore", "t", "1", *url).returncode == 2
     assert table.count() == 1
     done = run("restore", "t", "1", "--yes", *url)
@@ -89,7 +89,7 @@ def test_a_version_is_restored_if_that_is_confirmed(run, url, table):
 
 def test_every_version_that_was_asked_for_is_printed(run, url, table):
     for _ in range(70):
-        table.delete("n = 99")
+        table.delete(pl.col("n") == 99)
     printed = run("history", "t", *url).stdout.splitlines()
     assert printed[0] == "71 versions, newest first"
     assert printed[-1].startswith("1  ")
@@ -276,7 +276,7 @@ def test_shells_complete_the_names_of_tables(tmp_path, monkeypatch, url):
 
 def test_shells_complete_the_versions_of_a_table(tmp_path, url, table):
     for _ in range(10):
-        table.delete("n = 99")
+        table.delete(pl.col("n") == 99)
     assert complete("restore", *url, "t", "") == [str(n) for n in range(11, 0, -1)]
     assert complete("restore", *url, "t", "1") == ["11", "10", "1"]
     assert complete("restore", *url, "none", "") == []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import rt_frames as rt
@@ -103,10 +104,10 @@ SLIPS = {
         lambda: rt.tee(FRAME, "t", "replace"),
         lambda: rt.table("t").client.create_table("t", FRAME, "replace"),
     ],
-    "where='n > 3'": [
-        lambda: rt.table("t").to_pandas("n > 3"),
-        lambda: rt.table("t").to_polars("n > 3"),
-        lambda: rt.table("t").to_arrow("n > 3", 5),
+    "where=<Expr": [
+        lambda: rt.table("t").to_pandas(pl.col("n") > 3),
+        lambda: rt.table("t").to_polars(pl.col("n") > 3),
+        lambda: rt.table("t").to_arrow(pl.col("n") > 3, 5),
     ],
     "columns=['n']": [lambda: rt.table("t").to_polars(["n"])],
     "limit=5": [lambda: rt.table("t").to_pandas(5)],

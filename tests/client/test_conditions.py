@@ -1,4 +1,4 @@
-"""Conditions as SQL text, and values: these belong into expressions."""
+"""What a condition may be, and the values in it, which are never read as SQL."""
 
 from __future__ import annotations
 
@@ -133,11 +133,11 @@ def test_values_of_other_libraries_and_subclasses_are_what_they_hold(
     assert table.count(pl.col(column) != value) == 0
 
 
-KINDS = ["n = 7 AND text <> '?'", pl.col("n") == 7, [("n", "==", 7)]]
+KINDS = [pl.col("n") == 7, [("n", "==", 7)]]
 
 
 @pytest.mark.parametrize("where", KINDS, ids=str)
-def test_sql_and_expressions_are_taken_in_every_read(table, where):
+def test_expressions_and_tuples_are_taken_in_every_read(table, where):
     assert table.to_arrow(where=where).num_rows == 1
     assert table.to_pandas(where=where, columns=["n"]).shape == (1, 1)
     assert table.to_polars(where=where, limit=1).height == 1
@@ -170,11 +170,81 @@ def test_an_old_script_is_told_how_values_are_written_now(server, call):
     assert server.requests == []
 
 
-@pytest.mark.parametrize("where", [7, "", " \n", {}, ("n", "==", 1), pl.Series([True])])
+@pytest.mark.parametrize("where", [7, {}, ("n", "==", 1), pl.Series([True])], ids=str)
 def test_anything_else_is_asked_to_be_an_expression(server, where):
     table = connected(server, dialect="lancedb").table("t")
-    with pytest.raises(ValueError, match=r"^where: expected an expression such as"):
+    words = r"^where: \w+ is no condition; nothing was sent; pass an expression such as"
+    with pytest.raises(ValueError, match=words):
         table.delete(where)
-    with pytest.raises(ValueError, match=r"^where: expected an expression such as"):
+    with pytest.raises(ValueError, match=words):
         table.to_arrow(where=where)
     assert server.requests == []
+
+
+READ = [  # by every version of Polars, and by us
+    "n > 1",
+    "n = 7 AND text <> 'x'",
+    "`x y` IS NULL OR ok",
+    "n BETWEEN 1 AND 7",
+    "day < date '2024-03-01'",
+]
+NOT_READ = [
+    "",
+    " ",
+    "n >",
+    "n = ?",
+    "true",
+    "n = NULL",
+    "length(text) > 1",
+    "n > 1; DROP TABLE t",
+    "n = 1) OR (true",
+    "n = 1 -- x",
+    " Where n = 1",
+    "(" * 150 + "n",
+    "n = 1 OR " * 1000 + "n = 1",
+]
+CALLS = {
+    "count": lambda table, where: table.count(where),
+    "delete": lambda table, where: table.delete(where),
+    "to_arrow": lambda table, where: table.to_arrow(where=where),
+    "to_pandas": lambda table, where: table.to_pandas(where=where),
+    "to_polars": lambda table, where: table.to_polars(where=where),
+    "create_table": lambda table, where: table.client.create_table(
+        "t", ONE, if_exists="replace", where=where
+    ),
+    "to_table": lambda table, where: pl.DataFrame({"n": [1]}).remote.to_table(
+        "t", client=table.client, if_exists="replace", where=where
+    ),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("dialect", ["documented", "lancedb"])
+def test_text_is_refused_by_every_call_and_nothing_is_sent(server, call, dialect):
+    table = connected(server, dialect=dialect).table("t")
+    words = (
+        "'n > 1' is text, .*; nothing was sent; write where=pl.sql_expr[(]'n > 1'[)]$"
+    )
+    with pytest.raises(ValueError, match=f"^where: {words}"):
+        call(table, "n > 1")
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("text", READ)
+def test_the_expression_that_is_shown_instead_of_text_is_taken(folder, table, text):
+    wide = ONE.append_column("x y", pa.nulls(2, pa.int8()))
+    table = folder.create_table("wide", wide, if_exists="replace")
+    with pytest.raises(ValueError, match="is text") as refused:
+        table.count(text)
+    where = eval(str(refused.value).rpartition("write where=")[2], {"pl": pl})
+    wanted = table.to_polars().filter(pl.sql_expr(text))
+    assert table.to_polars(where=where).equals(wanted)
+
+
+@pytest.mark.parametrize("text", NOT_READ, ids=lambda text: text[:20])
+def test_other_text_is_asked_to_be_an_expression(table, text):
+    words = r'is text, .*; pass an expression such as pl\.col\("n"\) > 1, or a list of'
+    for call in (table.count, table.delete):
+        with pytest.raises(ValueError, match=f"^where: .*{words}"):
+            call(text)
+    assert table.count() == 2

@@ -90,7 +90,7 @@ def test_a_handle_shows_the_version_and_rows_of_now(place, name):
     made = place.create(name, pl.DataFrame({"n": [1, 2, 3]}))
     handle = place.table(name)
     assert f"{name}: 1 column, 3 rows, version 1\n" in seen_in(handle).words
-    handle.delete("n = 1")
+    handle.delete(pl.col("n") == 1)
     handle.rename({"n": "m"})
     shown = seen_in(handle).words
     assert f"{name}: 1 column, 2 rows, version 3\n" in shown

@@ -30,7 +30,7 @@ def table(place):
     place.append(name, ROWS.slice(0, 1))
     place.upsert(name, pa.table({"id": [3, 4], "n": [30, 40]}), add_columns=True)
     table = place.table(name)
-    table.delete("id = 2")
+    table.delete(pl.col("id") == 2)
     table.rename({"s": "text"})
     table.cast({"id": "int32"})
     table.set_nullable({"id": False})

@@ -148,13 +148,13 @@ def test_all_columns_that_polars_cannot_hold_are_named_at_once(
 
 
 def test_some_columns_and_rows_are_read(table):
-    found = table.to_arrow(columns=["s", "n"], where="n > 1")
+    found = table.to_arrow(columns=["s", "n"], where=pl.col("n") > 1)
     assert found.to_pylist() == [{"s": "c", "n": 3}]
     assert table.to_pandas(limit=2).shape == (2, 7)
     assert table.to_polars(columns=["n"], limit=0).schema == {"n": pl.Int64}
-    assert table.to_arrow(where="s = 'x;y'").num_rows == 0
+    assert table.to_arrow(where=pl.col("s") == "x;y").num_rows == 0
     assert table.count() == 3
-    assert table.count("n IS NULL") == 1
+    assert table.count(pl.col("n").is_null()) == 1
 
 
 def test_no_rows_have_the_columns_of_today(tmp_path):
@@ -192,7 +192,7 @@ def test_a_column_that_a_table_does_not_have_is_named_with_those_that_are_meant(
 
 def test_a_query_that_is_refused_for_another_reason_says_that(server, table):
     with pytest.raises(BadRequest, match="nowhere"):
-        table.to_arrow(columns=["n"], where="nowhere > 1")
+        table.to_arrow(columns=["n"], where=pl.col("nowhere") > 1)
     # every request is refused, also the one for the description
     server.answering((400, {"error": "no such column"}))
     with pytest.raises(BadRequest, match="no such column"):

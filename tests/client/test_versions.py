@@ -18,7 +18,7 @@ def make_versions(place, name):
     """Make a table of which version 1 has other rows and columns than the newest."""
     place.create(name, FIRST)
     place.upsert(name, NEW, add_columns=True)
-    place.table(name).delete("id = 1")
+    place.table(name).delete(pl.col("id") == 1)
     place.table(name).cast({"id": "int32"})
     handle = place.table(name)
     handle.alter_columns(rt.AlterationPlan(dropped=["s"]))
@@ -40,9 +40,11 @@ def test_a_handle_of_a_version_reads_it_in_every_way(place, table):
     assert old.to_arrow().equals(FIRST)
     assert old.to_polars().equals(frame)
     assert old.to_pandas()["id"].tolist() == [1, 2, 3]
-    assert old.to_arrow(columns=["s"], where="id = 2").to_pydict() == {"s": ["y"]}
+    assert old.to_arrow(columns=["s"], where=pl.col("id") == 2).to_pydict() == {
+        "s": ["y"]
+    }
     assert old.count() == 3
-    assert old.count("s IS NULL") == 1
+    assert old.count(pl.col("s").is_null()) == 1
     assert pa.table(old).equals(FIRST)
     assert old.scan().filter(pl.col("id") > 1).collect().equals(frame[1:])
     assert "version 1" in repr(old)
@@ -57,7 +59,7 @@ def test_a_version_is_a_source_for_other_tables(place, table):
 
 
 WRITES = {
-    "delete": lambda t: t.delete("id = 1"),
+    "delete": lambda t: t.delete(pl.col("id") == 1),
     "drop": lambda t: t.drop(),
     "rename": lambda t: t.rename({"id": "key"}),
     "cast": lambda t: t.cast({"id": "int32"}),
@@ -85,7 +87,7 @@ def test_it_is_restored_with_rows_and_columns(place, name):
     assert made.created is False
     assert made.to_arrow().equals(FIRST)
     assert place.read(name).equals(FIRST)
-    assert made.delete("id = 1") == 1
+    assert made.delete(pl.col("id") == 1) == 1
     assert place.upsert(name, FIRST).inserted == 1
     # those in between stay, too
     assert place.table(name, version=6).restore().version == 10

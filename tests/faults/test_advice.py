@@ -175,7 +175,7 @@ def alter(client: rt.Client) -> None:
 
 
 def delete(client: rt.Client) -> None:
-    client.table("t").delete("n > 2")
+    client.table("t").delete([("n", ">", 2)])
 
 
 def restore(client: rt.Client) -> None:

@@ -270,7 +270,7 @@ def test_old_servers_that_tell_no_numbers_succeed_with_unknown_numbers(server, b
     made = client.create_table("t", UPSERTED, if_exists="upsert", on="n")
     assert (made.updated, made.inserted, made.version) == (None, None, None)
     assert (made.rows, made.created) == (2, False)
-    assert client.table("t").delete("n > 1") is None
+    assert client.table("t").delete([("n", ">", 1)]) is None
     assert client.table("t", version=1).restore().version is None
     assert add(client).version is None
     assert drop(client).version is None
@@ -509,7 +509,7 @@ def test_no_log_repr_pickle_or_progress_of_them_has_the_key(
         again = pickle.loads(pickle.dumps(pinned))
         assert again.to_arrow() == BEFORE
         with pytest.raises(ValueError, match="read-only"):
-            again.delete("n = 1")
+            again.delete([("n", "==", 1)])
         again.restore()
         unpickled = pickle.loads(pickle.dumps(made))
         hosted.server.requests.clear()
@@ -603,7 +603,7 @@ class Drawn:
     def draw_delete(self, client):
         least = self.random.randrange(12)
         left = [row for row in self.table.to_pylist() if row["n"] < least]
-        return lambda: client.table("t").delete(f"n >= {least}"), left
+        return lambda: client.table("t").delete([("n", ">=", least)]), left
 
     def draw_restore(self, client):
         versions = self.hosted.tables["t"].versions

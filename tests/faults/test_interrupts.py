@@ -68,7 +68,7 @@ calls = {{
     "reading upsert": lambda: upsert(slow_keys()),
     "add": lambda: alter(SCHEMA, WIDER, add_columns=True),
     "drop": lambda: alter(WIDER, SCHEMA, drop_columns=["b"]),
-    "delete": lambda: changing.table("t").delete("a > 1"),
+    "delete": lambda: changing.table("t").delete(pl.col("a") > 1),
     "restore": lambda: changing.table("t", version=1).restore(),
 }}
 WIDER = SCHEMA.append(pa.field("b", pa.int8()))

@@ -143,7 +143,7 @@ class Resetting:
 WRITES = {
     "create": lambda client: client.create_table("t", SMALL),
     "alter": lambda client: client.table("t").rename({"n": "m"}),
-    "delete": lambda client: client.table("t").delete("n > 1"),
+    "delete": lambda client: client.table("t").delete(pl.col("n") > 1),
     "drop": lambda client: client.table("t").drop(),
 }
 

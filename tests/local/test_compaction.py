@@ -67,7 +67,7 @@ def test_many_upserts_are_few_fragments(tmp_path, client):
 
 def test_many_deletes_are_few_fragments(tmp_path, client):
     stored_as(tmp_path)
-    assert client.table("t").delete("id = 7") == 1
+    assert client.table("t").delete(pl.col("id") == 7) == 1
     assert count_fragments(tmp_path) == 1
     assert client.table("t").to_polars()["id"].to_list() == [*range(7), *range(8, 40)]
 
@@ -102,10 +102,10 @@ def test_what_is_large_stays_as_it_is(tmp_path, large, left):
 def test_a_large_fragment_is_rewritten_if_a_third_of_its_rows_are_deleted(tmp_path):
     folder = str(tmp_path / "t.lance")
     lance.write_dataset(rows(range(1000)).to_arrow(), folder)
-    lance.dataset(folder).delete("id < 333")
+    lance.dataset(folder).delete(pl.col("id") < 333)
     stored_as(tmp_path)
     with rt.connect(tmp_path, default=False) as client:
-        client.table("t").delete("id = 999")
+        client.table("t").delete(pl.col("id") == 999)
         assert client.table("t").count() == 706
     assert count_fragments(tmp_path) == 1
 
@@ -131,7 +131,7 @@ def test_what_the_engine_cannot_merge_without_harm_is_left_and_refused(tmp_path,
     store(tmp_path)
     with rt.connect(tmp_path, default=False) as client:
         table = client.table("t")
-        table.delete("id = 0")
+        table.delete(pl.col("id") == 0)
         before = table.to_arrow()
         version = lance.dataset(str(tmp_path / "t.lance")).version
         for purge in (False, True):
@@ -257,7 +257,7 @@ def test_a_purge_leaves_files_from_before_the_first_outdated_one(tmp_path, clien
         table = pa.table({"id": range(first, first + 2**20)})
         lance.write_dataset(table, folder, mode="append")
     before = lance.dataset(folder).get_fragments()
-    client.table("t").delete(f"id = {2**21}")
+    client.table("t").delete(pl.col("id") == 2**21)
     client.table("t").compact(purge=True)
     after = lance.dataset(folder).get_fragments()
     found = [part.data_files() for part in after[:2]]
@@ -345,7 +345,7 @@ def test_who_reads_what_is_purged_gets_an_error_and_no_other_rows(tmp_path, clie
         lance.write_dataset(table, str(tmp_path / "t.lance"), mode="append")
     reading = pa.RecordBatchReader.from_stream(client.table("t", version=60))
     reading.read_next_batch()
-    client.table("t").delete("n = 59")
+    client.table("t").delete(pl.col("n") == 59)
     client.table("t").compact(purge=True)
     with pytest.raises(pa.ArrowInvalid, match=r"the response failed after .* rows"):
         reading.read_all()

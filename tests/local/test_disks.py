@@ -36,6 +36,7 @@ def make_rows(count: int) -> pl.DataFrame:
 ROWS = make_rows(2000)
 # of so many deleted rows Lance writes a bitmap, a `.bin`, and of fewer an `.arrow`
 MANY_ROWS = make_rows(100_000)
+THIRDS = pl.col("v").is_in(range(0, 100_000, 3))
 # a fragment that would be empty without its only column
 ONLY = pl.DataFrame({"only": ["a", "b"]})
 MORE = pl.DataFrame({"id": range(1990, 2100), "v": range(110)})
@@ -69,8 +70,8 @@ WRITES = {
     "append": to_table(MORE, if_exists="append"),
     "append in parts": in_parts,
     "upsert": to_table(MORE, if_exists="upsert", on="id"),
-    "delete": lambda there: there.client.table("t").delete("id < 10"),
-    "delete many": lambda there: there.client.table("t").delete("v % 3 = 0"),
+    "delete": lambda there: there.client.table("t").delete(pl.col("id") < 10),
+    "delete many": lambda there: there.client.table("t").delete(THIRDS),
     "cast": lambda there: there.client.table("t").cast({"v": "int32"}),
     "rename": lambda there: there.client.table("t").rename({"v": "u"}),
     "add": alter(NULLS, add_columns=True),
@@ -83,7 +84,9 @@ WRITES = {
     "restore": lambda there: there.client.table("t", version=1).restore(),
     "append to many files": to_table(MORE, if_exists="append"),
     "upsert into many files": to_table(MORE, if_exists="upsert", on="id"),
-    "delete from many files": lambda there: there.client.table("t").delete("id < 10"),
+    "delete from many files": lambda there: there.client.table("t").delete(
+        pl.col("id") < 10
+    ),
     "purge many files": purge_and_append,
 }
 ERRORS = itertools.cycle([errno.ENOSPC, errno.EIO])
@@ -104,7 +107,7 @@ def table(tmp_path, name):
         rt.to_table(rows, "t", client=client)
         rt.to_table(ONLY, "t", client=client, if_exists="append")
         if name.endswith("many files"):
-            client.table("t").delete("v = 7")
+            client.table("t").delete(pl.col("v") == 7)
             for row in ROWS.to_arrow().slice(0, 32).to_batches(max_chunksize=1):
                 lance.write_dataset(row, str(folder / "t.lance"), mode="append")
     return folder / "t.lance"

@@ -306,6 +306,8 @@ ANSWERED = {
     "restore": {"version": 4},
 }
 HEADERS = {"phalanx-version": "0.4.0"}
+ABOVE = "(`n` IS NOT NULL AND `n` > 1)"
+FIRST = "(`n` IS NOT NULL AND `n` = 1)"
 
 
 class Recording:
@@ -383,11 +385,10 @@ def test_requests_are_the_official_client_s_but_for_what_is_listed(both):
 
     for our_call, their_call in [
         (ours.count, theirs.count_rows),
-        # we put conditions in parentheses
-        (lambda: ours.count("n > 1"), lambda: theirs.count_rows("(n > 1)")),
+        (lambda: ours.count([("n", ">", 1)]), lambda: theirs.count_rows(ABOVE)),
         (
-            lambda: ours.to_arrow(columns=["n"], where="n > 1", limit=5),
-            lambda: theirs.search().where("(n > 1)").select(["n"]).limit(5).to_arrow(),
+            lambda: ours.to_arrow(columns=["n"], where=[("n", ">", 1)], limit=5),
+            lambda: theirs.search().where(ABOVE).select(["n"]).limit(5).to_arrow(),
         ),
         (append, lambda: theirs.add(ROWS)),
         # a handle reads what it wrote
@@ -464,8 +465,8 @@ OPERATIONS = {  # by name: its endpoint, our call and theirs
     ),
     "delete": (
         "delete",
-        lambda ours: ours.delete("n = 1"),
-        lambda theirs: theirs.delete("n = 1"),
+        lambda ours: ours.delete([("n", "==", 1)]),
+        lambda theirs: theirs.delete(FIRST),
     ),
     "restore": (
         "restore",
@@ -497,8 +498,8 @@ OPERATIONS = {  # by name: its endpoint, our call and theirs
     ),
     "count what is left": (
         "count_rows",
-        lambda ours: (ours.delete("n = 1"), ours.count()),
-        lambda theirs: (theirs.delete("n = 1"), theirs.count_rows()),
+        lambda ours: (ours.delete([("n", "==", 1)]), ours.count()),
+        lambda theirs: (theirs.delete(FIRST), theirs.count_rows()),
     ),
     "count what was restored": (
         "count_rows",

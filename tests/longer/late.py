@@ -79,7 +79,7 @@ class Table:
             )
         self._client.create_table("t", rows, if_exists="append")
         return (
-            lambda: table.delete(f"call = {number}"),
+            lambda: table.delete([("call", "==", number)]),
             lambda: self._count(f"call = {number}") == 0,
         )
 

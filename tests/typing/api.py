@@ -85,7 +85,9 @@ assert_type(
     rt.RemoteTable,
 )
 
-assert_type(table.to_pandas(columns=["a"], where="a > 1", limit=1), pd.DataFrame)
+assert_type(
+    table.to_pandas(columns=["a"], where=pl.col("a") > 1, limit=1), pd.DataFrame
+)
 assert_type(
     table.to_polars(where=(pl.col("a") == 1) | (pl.col("b") < date(2024, 3, 1))),
     pl.DataFrame,
