@@ -438,7 +438,7 @@ class RemoteTable:
         if is_of_write and self._schema is not None:
             return []
         try:
-            schema, version = self._describe(max_timeout=DISPLAY_TIMEOUT)
+            schema, version, _ = self._describe(max_timeout=DISPLAY_TIMEOUT)
         except errors.TableNotFoundError:
             return [*self._facts(), "does not exist"]
         if schema is not None:
@@ -711,7 +711,7 @@ class RemoteTable:
         service = self._service
         # raises an error with a cure if the dialect cannot read
         service.dialect.path(QUERY, self.name)
-        schema, version = self._describe()
+        schema, version, _ = self._describe()
 
         def read(
             columns: list[str] | None, conditions: list[Condition], limit: int | None

@@ -55,10 +55,11 @@ class Response(NamedTuple):
 
 
 class Description(NamedTuple):
-    """A table's columns and version; None if the service does not report them."""
+    """A table's columns, version and ETag; None if the service does not report them."""
 
     schema: pa.Schema | None
     version: int | None
+    etag: str | None = None
 
 
 def decode_json(body: bytes) -> Any:
@@ -163,8 +164,11 @@ def _parse_time(item: Any) -> datetime.datetime:
 
 
 def parse_description(response: Response) -> Description:
-    """Return a table's schema and version."""
-    return Description(_parse_columns(response), parse_version(response))
+    """Return a table's schema, version and ETag."""
+    etag = get_field(decode_json(response.body), "etag")
+    is_etag = isinstance(etag, str)
+    columns = _parse_columns(response)
+    return Description(columns, parse_version(response), etag if is_etag else None)
 
 
 def _parse_columns(response: Response) -> pa.Schema | None:

@@ -244,7 +244,7 @@ class ChangeOutcome:
     def explain(self, failure: Failure) -> Explanation:  # noqa: ARG002  # as all explanations
         """Return the table's versions and rows before and now, and the cure."""
         try:
-            self.schema, version = self.service.describe(self.name)
+            self.schema, version, _ = self.service.describe(self.name)
         except errors.TableNotFoundError:
             return Explanation(f"table {self.name!r} no longer exists")
         if None in (self.before, version):

@@ -1,4 +1,7 @@
-"""A rewrite: read a table, cast its rows exactly, and replace it in one commit."""
+"""A rewrite: read a table, cast its rows exactly, and replace it in one commit.
+
+A folder is sent one request, with the ETag of what was read; other servers take parts.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from rt_frames._frames.ipc import IPCStream
 from rt_frames._frames.rewrite import altered_schema, with_metadata_of, with_schema
 from rt_frames._protocol.calls import (
     ARROW_STREAM,
+    Cures,
     Explanation,
     Failure,
     Purpose,
@@ -23,7 +27,7 @@ from rt_frames._protocol.calls import (
     Result,
     query,
 )
-from rt_frames._protocol.operations import ALTER, QUERY
+from rt_frames._protocol.operations import ALTER, QUERY, REPLACE
 from rt_frames._protocol.responses import Description, parse_version
 from rt_frames._schema.data_type import map_types, storage
 from rt_frames._service.interrupts import noting_interrupts
@@ -45,6 +49,8 @@ _INSTEAD = (
     "drop rows that the frame lacks"
 )
 _CHECK_COLUMNS = "check the table's columns before you alter it again"
+_CHANGED = "somebody else wrote to it meanwhile"
+_CURES: Cures = {errors.ConflictError: f"{_CHANGED}; try again"}
 
 
 def replace_columns(
@@ -52,11 +58,10 @@ def replace_columns(
 ) -> WriteResult:
     """Apply a plan that was made for this schema, in one commit.
 
-    It fails if somebody else writes meanwhile: the upload is created before the table
-    is described and read, so that the service can check for later changes.
+    It fails if somebody else writes meanwhile.
     """
     service.dialect.path(QUERY, name)
-    if schema is None or not service.has_parts:
+    if schema is None or not _can_rewrite(service):
         raise ValueError(
             f"rewrite: the service of table {name!r} does not report that it supports "
             "multipart writes; nothing was changed"
@@ -85,6 +90,10 @@ def replace_columns(
     )
 
 
+def _can_rewrite(service: Service) -> bool:
+    return service.replaces_in_one or service.has_parts
+
+
 class _Rewriting:
     """Reads one version of a table, and sends it with the columns of a plan."""
 
@@ -103,7 +112,9 @@ class _Rewriting:
         purpose = Purpose(ALTER, self._name)
         with noting_interrupts(purpose) as noted:
             request = Request(noted, "", parse_version, content_type=ARROW_STREAM)
-            upload = MultipartUpload(service, request, self._send)
+            if service.replaces_in_one:
+                return self._replace(request)
+            upload = MultipartUpload(service, request, self._send_parts)
             return upload.run(self._explain_outcome)
 
     def _explain_outcome(self, failure: Failure) -> Explanation:
@@ -113,10 +124,45 @@ class _Rewriting:
             self._service, self._name, self._before, if_changed=_CHECK_COLUMNS
         )
 
-    def _send(self, request: Request) -> Sent:
-        """Send all rows of the newest version as parts."""
+    def _replace(self, request: Request) -> Result:
+        """Replace the newest version in one request, unless it has changed since."""
         service = self._service
-        newest = service.describe(self._name)
+        self._describe()
+        with contextlib.closing(self._open()) as source:
+            stream = self._stream(source)
+            whole = dataclasses.replace(
+                request,
+                purpose=request.purpose._replace(cures=_CURES),
+                path=service.dialect.path(REPLACE, self._name),
+                headers={"If-Match": str(self._before.etag)},
+                body=stream,
+                length=stream.length,
+                nbytes=source.nbytes,
+                replayable=False,
+                is_compressed=lambda: stream.is_compressed,
+            )
+            result = service.send(whole, self._explain_outcome)
+        self.rows = stream.rows
+        return result
+
+    def _send_parts(self, request: Request) -> Sent:
+        """Send all rows of the newest version as parts.
+
+        The upload was created before, so that the server can check for later changes.
+        """
+        service = self._service
+        self._describe()
+        with contextlib.closing(self._open()) as source:
+            stream = self._stream(source)
+            sent, failure = send_parts(stream, service, request)
+        self.rows = stream.rows
+        if failure is None:
+            self._check(service.describe(self._name), self._before)
+        return sent, failure
+
+    def _describe(self) -> None:
+        """Look at the newest version, which has the columns of the plan."""
+        newest = self._service.describe(self._name)
         if newest.version is None:
             raise ValueError(
                 "rewrite: the service does not report the version of table "
@@ -124,19 +170,13 @@ class _Rewriting:
             )
         self._check(newest.schema, self._before.schema)
         self._before = newest
-        source = self._open()
+
+    def _stream(self, source: Source) -> IPCStream:
+        service = self._service
         policy = CompressionPolicy(
             "auto", service.link, is_loopback=service.is_loopback
         )
-        try:
-            stream = IPCStream(source, policy)
-            sent, failure = send_parts(stream, service, request)
-        finally:
-            source.close()
-        self.rows = stream.rows
-        if failure is None:
-            self._check(service.describe(self._name), newest)
-        return sent, failure
+        return IPCStream(source, policy)
 
     def _open(self) -> Source:
         """Read the described version, renamed and cast by the plan.
@@ -161,8 +201,8 @@ class _Rewriting:
     def _check(self, current: object, expected: object) -> None:
         if current != expected:
             raise errors.ConflictError(
-                f"could not rewrite table {self._name!r}: somebody else wrote to it "
-                "meanwhile; nothing was changed; try again",
+                f"could not alter table {self._name!r}: {_CHANGED}; nothing was "
+                "changed; try again",
                 table=self._name,
             )
 
@@ -178,7 +218,7 @@ def offer_rewrite(service: Service, name: str) -> str:
     # must not mask the refusal; the response also shows what the server supports
     with contextlib.suppress(errors.RemoteError):
         rows = count(service.count(name), "row")
-    if not service.has_parts:
+    if not _can_rewrite(service):
         return (
             "the service does not support multipart writes, which a rewrite needs, so "
             f"{_INSTEAD}"

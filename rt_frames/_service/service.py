@@ -126,6 +126,11 @@ class Service:
         is_new = self._session.server_version >= PARTS_SINCE
         return is_new and self.dialect.has(operations.BEGIN_PARTS)
 
+    @property
+    def replaces_in_one(self) -> bool:
+        """Whether any table can be replaced by one request, if it is unchanged."""
+        return self.dialect.part_bytes is None
+
     def check_name(self, name: Any) -> None:
         """Raise if the name is not a valid table name."""
         check_table_name(name)

@@ -66,7 +66,7 @@ def show(
 
     client = connect(**service)
     # all of it is of one version, if the service reports any
-    schema, known = service_of(client).describe(name, version=version)
+    schema, known, _ = service_of(client).describe(name, version=version)
     table = client.table(name, version=known)
     if schema is None:
         raise ValueError(

@@ -161,7 +161,13 @@ class Application:
         self._store.check_free(name, replace=replace)
         asked.check_content_type(ARROW_STREAM)
         schema, batches = open_stream(asked.body)
-        version = self._store.create(name, schema, batches, replace=replace)
+        version = self._store.create(
+            name,
+            schema,
+            batches,
+            replace=replace,
+            etag=_if_match(asked) if replace else "",
+        )
         return {"version": version}
 
     def _create_or_replace(self, asked: Asked, name: str) -> dict[str, Any]:
@@ -174,7 +180,7 @@ class Application:
         try:
             return self._create(asked, name, replace=mode == "overwrite")
         except HTTPError as error:
-            if error.status != 409:
+            if error.status != 409 or mode == "overwrite":
                 raise
             if mode == "exist_ok":
                 return {"version": self._store.open(name).version}
@@ -329,7 +335,8 @@ class Application:
             for key, value in table.schema.metadata.items():
                 metadata[key.decode()] = value.decode()
             schema["metadata"] = metadata
-        return {"version": table.version, "schema": schema}
+        etag = self._store.etag(name, table.version)
+        return {"version": table.version, "etag": etag, "schema": schema}
 
     def _list_indices(self, asked: Asked, name: str) -> dict[str, Any]:
         table, _ = self._open(asked, name)

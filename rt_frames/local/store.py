@@ -142,6 +142,11 @@ class Store:
         self.check_there(name)
         return engine.open_table(self._folder(name), version)
 
+    def etag(self, name: str, version: int) -> str:
+        """Return the ETag of a version of a table."""
+        with engine.as_http_errors():
+            return engine.etag(self._folder(name), version)
+
     def _taken(self, name: str) -> HTTPError:
         if self._is_table(name):
             return HTTPError(409, f"table {name!r} already exists")
@@ -183,21 +188,30 @@ class Store:
         batches: Iterator[pa.RecordBatch],
         *,
         replace: bool = False,
+        etag: str = "",
     ) -> int:
         """Write a table in staging, check that it can be read, and publish it.
 
-        Return its version.
+        With an ETag, only if it replaces the table that has it. Return the version.
         """
+        if etag:
+            self.check_there(name)
         # now, so that the new rows have the space of expired versions
         if replace:
             with contextlib.suppress(Missing), self.locked_table(name) as folder:
+                check_unchanged(folder, etag)
                 self.forget_versions(folder)
         with (
             engine.as_http_errors(cure=engine.advise_on_codes(schema)),
             self._temporary_folder() as folder,
         ):
-            version = commits.create(folder / "table", schema, batches)
-            new_version = self._publish(folder / "table", name, replace=replace)
+            staged = folder / "table"
+            version = commits.create(staged, schema, batches)
+            if etag:
+                with self.locked_table(name) as target:
+                    check_unchanged(target, etag)
+                    return commits.replace(target, [staged], max_retries=0)
+            new_version = self._publish(staged, name, replace=replace)
             return version if new_version is None else new_version
 
     def append(

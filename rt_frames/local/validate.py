@@ -262,7 +262,8 @@ def _check_json(texts: pa.Array, path: str, rows_before: int | None) -> None:
             raise HTTPError(
                 400,
                 f"{_place(path, row, rows_before)}: the JSON {text!r:.100} cannot be stored "
-                f"unchanged ({reason}); correct it, or store it in a column of text",
+                f"unchanged ({reason}); nothing was stored; correct it, or store it in a "
+                "column of text",
             ) from None
 
 

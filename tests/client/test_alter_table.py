@@ -494,7 +494,7 @@ def test_a_column_becomes_uuids_or_json_by_a_rewrite(value, before, after, read)
 
 def test_text_that_is_no_json_does_not_become_json():
     table = rt.to_table(pa.table({"c": ["[1]", "x"]}), "t")
-    with pytest.raises(BadRequest, match=r"JSON 'x'.*nothing was changed"):
+    with pytest.raises(BadRequest, match=r"JSON 'x'.*nothing was stored"):
         rt.alter_table(pa.schema({"c": pa.json_()}), "t", rewrite=True)
     assert table.to_arrow()["c"].to_pylist() == ["[1]", "x"]
 

@@ -6,6 +6,7 @@ Each value is the same afterwards, or the error names its row.
 from __future__ import annotations
 
 import datetime
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -233,6 +234,73 @@ def test_every_cast_is_exact_or_refused(client, step):
                 wrong.append((str(before), str(after), value, str(found)))
     assert wrong == []
     assert done > 0
+
+
+class AfterRequest(logging.Filter):
+    """Calls a function once, when a request to a path was logged."""
+
+    def __init__(self, path: str, act) -> None:
+        super().__init__()
+        self.path = path
+        self.acts = [act]
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if self.path in record.getMessage() and self.acts:
+            self.acts.pop()()
+        return True
+
+
+def write(*numbers: int, **options) -> None:
+    rt.to_table(pa.table({"n": numbers}), "t", **options)
+
+
+def make_anew() -> None:
+    rt.table("t").drop()
+    write(1, 2)
+
+
+MEANWHILE = [  # what somebody does while the rows are read, and the rows then
+    (lambda: write(3, if_exists="append"), [1, 2, 3]),
+    (lambda: write(4, if_exists="replace"), [4]),
+    (make_anew, [1, 2]),
+]
+
+
+@pytest.mark.parametrize(("happens", "left"), MEANWHILE)
+def test_a_folder_refuses_a_rewrite_if_somebody_else_wrote_meanwhile(
+    client, caplog, happens, left
+):
+    write(1, 2)
+    caplog.set_level("DEBUG", "rt_frames")
+    logger = logging.getLogger("rt_frames")
+    logger.addFilter(after := AfterRequest("/t/query/", happens))
+    with pytest.raises(ConflictError, match="nothing was changed; somebody else wrote"):
+        rewrite(TEXT)
+    logger.removeFilter(after)
+    assert after.acts == []
+    assert stored(client.table("t")).to_table()["n"].to_pylist() == left
+    assert rewrite(TEXT).rows == len(left)
+
+
+def test_a_folder_forgets_a_rewrite_of_a_table_that_was_dropped_meanwhile(
+    client, caplog
+):
+    write(1, 2)
+    caplog.set_level("DEBUG", "rt_frames")
+    logger = logging.getLogger("rt_frames")
+    logger.addFilter(after := AfterRequest("/t/query/", client.table("t").drop))
+    with pytest.raises(rt.errors.TableNotFoundError):
+        rewrite(TEXT)
+    logger.removeFilter(after)
+    assert after.acts == []
+    assert client.list_tables() == []
+
+
+def test_a_folder_is_sent_no_parts(client, caplog):
+    write(1, 2)
+    caplog.set_level("DEBUG", "rt_frames")
+    rewrite(TEXT)
+    assert "multipart" not in caplog.text
 
 
 @pytest.fixture

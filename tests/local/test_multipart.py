@@ -20,6 +20,7 @@ import rt_frames as rt
 from rt_frames.local import LocalService
 from tests.support.hosted import SMALL_PARTS
 from tests.support.local import (
+    ARROW,
     Caller,
     Process,
     age,
@@ -393,6 +394,38 @@ def test_a_part_on_its_way_while_its_table_is_dropped_and_made_again_is_refused(
     assert single.finish() == 409
     assert part.finish() == 404
     assert numbers(there) == [0]
+
+
+@pytest.mark.parametrize(
+    ("happens", "status"),
+    [
+        ("nothing", 200),
+        ("rename", 409),
+        ("replace", 409),
+        ("append", 409),
+        ("cast there and back", 409),
+    ],
+)
+def test_rows_replace_only_the_version_that_if_match_names(caller, happens, status):
+    caller.create("t", BASE)
+    etag = caller.send("POST", "/v1/table/t/describe/").json()["etag"]
+    HAPPENS.get(happens, lambda _: None)(caller)
+    before = caller.read("t")
+    answer = overwrite(caller, "t", rows(1), if_match=etag)
+    assert answer.status_code == status
+    if status == 409:
+        assert "ETag" in message(answer)
+        assert caller.read("t").equals(before)
+    else:
+        assert caller.read("t").equals(rows(1))
+    assert caller.staged() == []
+    assert overwrite(caller, "new", rows(1), if_match=etag).status_code == 404
+    assert caller.tables() == ["t"]
+
+
+def overwrite(caller, name, table, **headers):
+    path = f"/v1/table/{name}/create/?mode=overwrite"
+    return caller.send("POST", path, stream(table), content_type=ARROW, **headers)
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
