@@ -96,6 +96,7 @@ def to_table(
         New types of columns, by their names in the table; any dtype that `data_type`
         accepts. Struct fields are matched by name. A value that does not fit exactly
         raises an error that names column and row; only fractions of floats are rounded.
+        A number counts in the unit of its new type: 90 as ``duration[s]`` is 90 s.
     index : bool, optional
         pandas only. None keeps the index as columns, named as ``reset_index`` would
         name them, but drops an unnamed integer index. True keeps any index; False drops
@@ -514,12 +515,13 @@ def alter_table(
         Whether casts may change stored values: round, truncate or shift them, or make
         them infinite. A service whose engine is unknown is sent any cast with it.
     rewrite : bool, default False
-        Whether to read all rows, cast them exactly and replace the table in one commit.
-        This allows casts that the engine refuses, and lossy casts: a value that does
-        not fit raises an error that names its row. Indices are dropped, with a warning.
-        Nobody else may write to the table meanwhile; a folder refuses the commit
-        otherwise. Needs a folder, or ``dialect="lancedb"`` and a server that
-        supports multipart writes.
+        Whether all rows may be read, cast exactly and replaced, if a change needs it:
+        a cast that the engine refuses, or a lossy one. Then all changes are one commit.
+        A value that does not fit raises an error that names its row. No number becomes
+        a date, time or duration, or back, as its unit is not known. Indices are
+        dropped, with a warning. Nobody else may write to the table meanwhile; a folder
+        refuses the commit otherwise. Needs a folder, or ``dialect="lancedb"`` and a
+        server that supports multipart writes.
     dtypes, index, clean_names : optional
         As in `plan_alterations`.
     client : Client, optional
@@ -592,7 +594,7 @@ def _alter_table(
         _check_state(table.name, changes, remaining)
         changes = remaining
     service = service_of(table.client)
-    if rewrite and changes:
+    if rewrite and alter.needs_rewrite(service, changes):
         result = replace_columns(service, table.name, table.schema, changes)
     else:
         alter.check_engine(service, table.name, changes)

@@ -45,6 +45,7 @@ from rt_frames._schema.alterations import (
 from rt_frames._schema.data_type import is_list, iter_fields
 from rt_frames._service import alter, changes, history, reads
 from rt_frames._service.hosted import HostedService
+from rt_frames._service.replace_columns import replace_columns
 from rt_frames._service.service import Service
 from rt_frames._service.where import write_fitting
 from rt_frames._service.write import IfExists, WriteOptions, write
@@ -1071,13 +1072,18 @@ class RemoteTable:
         )
 
     @hide_traceback
-    def cast(self, dtypes: Mapping[str, Any]) -> RemoteTable:
-        """Change types in one request.
+    @by_keyword(bool="rewrite")
+    def cast(self, dtypes: Mapping[str, Any], *, rewrite: bool = False) -> RemoteTable:
+        """Change types, in one commit.
 
         Parameters
         ----------
         dtypes : dict of str to dtype
             New types by path; any dtype that `rt_frames.data_type` accepts.
+        rewrite : bool, default False
+            Whether to read all rows, cast them exactly and replace the table, as in
+            `rt_frames.alter_table`, if the engine refuses a cast, or may change values
+            by it. Without it, the engine casts as it does.
 
         Returns
         -------
@@ -1087,23 +1093,46 @@ class RemoteTable:
         Raises
         ------
         AlterationError
-            If the engine of a folder or of LanceDB's servers refuses the cast; nothing
-            was sent. `alter_table` has ``rewrite=True`` for it.
+            If the engine of a folder or of LanceDB's servers refuses the cast, or with
+            ``rewrite=True`` no rewrite makes it; nothing was sent.
         BadRequest
             If another service refuses the cast; nothing was changed.
+        UnsupportedTypeError
+            With ``rewrite=True``, if a value does not fit; nothing was changed.
 
         Examples
         --------
         >>> import rt_frames as rt
         >>> rt.connect(default=False).table("readings").cast({"at": "int32"}).version
         2
+        >>> rt.table("readings").cast({"at": "float64"}, rewrite=True).schema
+        at: double
         """
-        return self.alter_columns(
-            [
-                Alteration(path, data_type=dtype)
-                for path, dtype in _items("dtypes", dtypes)
-            ]
-        )
+        casts = [
+            Alteration(path, data_type=dtype)
+            for path, dtype in _items("dtypes", dtypes)
+        ]
+        if check_flag("rewrite", rewrite):
+            return self._cast_exactly(casts)
+        return self.alter_columns(casts)
+
+    def _cast_exactly(self, casts: list[Alteration]) -> RemoteTable:
+        """Cast columns that do not have the type yet, by a rewrite if it needs one."""
+        self._check_newest()
+        service = self._service
+        service.dialect.path(QUERY, self.name)
+        with errors.about(self.name):
+            schema = self._describe().schema
+            plan = as_plan(casts)
+            if schema is not None:
+                plan = alter.with_open_casts(self.name, plan, schema)
+                if not alter.needs_rewrite(service, plan):
+                    return self.alter_columns(plan)
+            try:
+                result = replace_columns(service, self.name, schema, plan)
+            finally:
+                self._forget_schema()
+        return RemoteTable(self.name, self.client, **vars(result), _changed=plan)
 
     @hide_traceback
     def set_nullable(self, nullable: Mapping[str, bool]) -> RemoteTable:

@@ -180,7 +180,7 @@ def _laid_out(source: Source, options: OpenOptions, refusals: Refusals) -> Sourc
         value_checked=source.value_checked | casts.keys() | layout.required,
         casts=casts,
         exact=exact,
-        appends=table is not None,
+        appends_to="" if table is None else options.table_name,
         keys=options.keys,
     )
 

@@ -12,6 +12,7 @@ readers keep only the newest.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections import defaultdict
 from collections.abc import Collection
 from typing import NamedTuple
@@ -34,7 +35,9 @@ from rt_frames._frames.kinds import (
     check_alike,
     check_appended,
     has_no_value,
+    spell,
     table_type_error,
+    wider_number,
 )
 from rt_frames._frames.layout import Layout, requires_values, value_fields
 from rt_frames._frames.matching import check_rows
@@ -69,8 +72,8 @@ class _ColumnRules(NamedTuple):
     cast: bool
     # whether fractions may be rounded
     may_round: bool
-    # whether its type is that of a table, whose kind of values it needs
-    appended: bool
+    # the table whose type it gets, and whose kind of values it needs, or ""
+    appended_to: str
 
     def field(self, name: str) -> _ColumnRules:
         """Return the rules for a field inside."""
@@ -78,14 +81,14 @@ class _ColumnRules(NamedTuple):
 
     def check_kind(self, have: pa.DataType, target: pa.DataType) -> None:
         """Raise if the column does not take values of this type."""
-        if self.appended:
+        if self.appended_to:
             check_appended(have, target, self.path)
         elif not self.cast:
             check_alike(have, target, self.path, self.origin)
 
     def refuse_layout(self, have: pa.DataType, target: pa.DataType) -> None:
         """Raise if nested types differ and the caller asked for no cast."""
-        if self.appended:
+        if self.appended_to:
             raise table_type_error(to_portable(have), target, self.path)
         if not self.cast:
             raise batch_type_error(to_portable(have), target, self.path, self.origin)
@@ -102,8 +105,9 @@ class Converter:
         Columns to cast. The others may differ in their layout only.
     exact : collection of str
         Columns to cast without rounding fractions.
-    appends : bool
-        Whether the exact columns are cast to the types of a table, to add rows to it.
+    appends_to : str
+        The name of the table to whose types the exact columns are cast, to add rows to
+        it, or "".
     where : Condition, optional
         What each row must match.
 
@@ -119,14 +123,14 @@ class Converter:
         casts: Collection[str] = (),
         exact: Collection[str] = (),
         *,
-        appends: bool = False,
+        appends_to: str = "",
         where: Condition | None = None,
     ) -> None:
         self._layout = layout
         self._schema = layout.schema
         self._casts = casts
         self._exact = exact
-        self._appends = appends
+        self._appends_to = appends_to
         self._where = where
         self.dictionaries = Dictionaries()
 
@@ -167,10 +171,10 @@ class Converter:
             # Arrow cannot drop nulls of nested extension types (pyarrow 26)
             stored = map_types(field.type, storage)
             as_stored = _ColumnRules(
-                name, "", cast=True, may_round=False, appended=False
+                name, "", cast=True, may_round=False, appended_to=""
             )
             array = self._convert(array, stored, as_stored)
-        _check_required(array, field, name, appends=self._appends)
+        _check_required(array, field, name, appends=bool(self._appends_to))
 
     def _is_as_sent(self, batch: pa.RecordBatch) -> bool:
         layout = self._layout
@@ -250,7 +254,7 @@ class Converter:
             origin,
             cast=name in self._casts,
             may_round=not is_exact,
-            appended=is_exact and self._appends,
+            appended_to=self._appends_to if is_exact else "",
         )
 
     def _column(
@@ -279,9 +283,10 @@ class Converter:
             if row is not None:
                 text += f", row {rows_before + row}"
             rows = array if row is None else array.slice(row, 1)
-            failure = _describe_failure(rows, target, reason)
-            if column.appended:
-                failure += ", or alter the table's column"
+            cure = "correct the value or choose another type"
+            if column.appended_to:
+                cure = f"correct the value, or {_offer_cast(rows, target, column)}"
+            failure = _describe_failure(rows, target, reason, cure)
             raise UnsupportedTypeError(f"{text}: {failure}") from None
 
     def _convert(
@@ -432,7 +437,9 @@ def _no_cast(have: pa.DataType, target: pa.DataType, path: str) -> ValueError:
     return ValueError(text) if "." in path else _NoCast(text)
 
 
-def _describe_failure(array: pa.Array, target: pa.DataType, reason: Exception) -> str:
+def _describe_failure(
+    array: pa.Array, target: pa.DataType, reason: Exception, cure: str
+) -> str:
     """Say why an array, or its only row, cannot be cast, and what to do."""
     have = to_portable(array.type)
     subject = show_type(have)
@@ -452,10 +459,23 @@ def _describe_failure(array: pa.Array, target: pa.DataType, reason: Exception) -
         # the rest repeats the value and the types
         why = why.partition(f" as a scalar of type {target}: ")[2].rstrip(".")
     detail = f" ({why})" if why else ""
-    return (
-        f"{subject} cannot be stored exactly as {show_type(target)}{detail}; "
-        "correct the value or choose another type"
-    )
+    return f"{subject} cannot be stored exactly as {show_type(target)}{detail}; {cure}"
+
+
+def _offer_cast(array: pa.Array, target: pa.DataType, column: _ColumnRules) -> str:
+    """Offer to change the table's column to a type of number that holds the value."""
+    wider = wider_number(to_portable(array.type), target)
+    # the type that both have may not hold the value either
+    with contextlib.suppress(*CONVERSION_ERRORS):
+        if wider is not None:
+            cast_exactly(_decode(array), wider, may_round=False)
+            dtypes = json.dumps({column.path: spell(wider)}, ensure_ascii=False)
+            name = json.dumps(column.appended_to, ensure_ascii=False)
+            return (
+                "change the table's column once: "
+                f"rt.table({name}).cast({dtypes}, rewrite=True)"
+            )
+    return "alter the table's column"
 
 
 def _show_only_value(array: pa.Array) -> str:

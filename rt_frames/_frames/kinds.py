@@ -8,13 +8,12 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types
 
-from rt_frames._schema.casts import family
+from rt_frames._schema.casts import NUMBERS, family
 from rt_frames._schema.data_type import map_types, show_type, storage, value_type
 from rt_frames._schema.portable import to_portable
 from rt_frames.errors import UnsupportedTypeError
 
-_NUMBERS = {"integers", "floats", "decimals"}
-_PARSED = {*_NUMBERS, "dates and timestamps", "times"}
+_PARSED = {*NUMBERS, "dates and timestamps", "times"}
 # bits of an integer → decimal digits of the largest
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
@@ -49,7 +48,7 @@ def table_type_error(
     is_parsed = types.is_boolean(target) or family(target) in _PARSED
     is_text = family(value_type(have)) == "text"
     if is_text and is_parsed and "." not in path:
-        dtypes = {path: _spell(target)}
+        dtypes = {path: spell(target)}
         return UnsupportedTypeError(f"{text}; pass {dtypes=} to convert it")
     return UnsupportedTypeError(f"{text}; give it that type first")
 
@@ -75,7 +74,7 @@ def batch_type_error(
     common = _common_type(value_type(have), value_type(target))
     if "." in path or common is None:
         return UnsupportedTypeError(f"{text}; give both the same type")
-    dtypes = {path: _spell(common)}
+    dtypes = {path: spell(common)}
     return UnsupportedTypeError(f"{text}; cast it, or pass {dtypes=}")
 
 
@@ -83,7 +82,7 @@ def _is_family(have: pa.DataType, target: pa.DataType) -> bool:
     if have == target:
         return True
     families = {_family(have), _family(target)}
-    return "" not in families and (len(families) == 1 or families <= _NUMBERS)
+    return "" not in families and (len(families) == 1 or families <= NUMBERS)
 
 
 def differs_in_layout_only(have: pa.DataType, target: pa.DataType) -> bool:
@@ -103,6 +102,18 @@ def _family(arrow: pa.DataType) -> str:
 
 def _stored(arrow: pa.DataType) -> pa.DataType:
     return value_type(map_types(arrow, storage))
+
+
+def wider_number(have: pa.DataType, target: pa.DataType) -> pa.DataType | None:
+    """Return the type of numbers that joins those of a table and of rows for it.
+
+    None if one of them is no number, or the table has that type.
+    """
+    have = value_type(have)
+    if not {family(have), family(target)} <= NUMBERS:
+        return None
+    common = _common_type(have, target)
+    return None if common == target else common
 
 
 def _common_type(have: pa.DataType, target: pa.DataType) -> pa.DataType | None:
@@ -132,9 +143,9 @@ def _as_decimal(arrow: pa.DataType) -> pa.DataType:
     return arrow
 
 
-def _spell(arrow: pa.DataType) -> str:
+def spell(arrow: pa.DataType) -> str:
     """Write a dtype as a caller passes it."""
     # the bare word "float" has 64 bits elsewhere
-    if types.is_float32(arrow) or types.is_float16(arrow):
+    if types.is_floating(arrow):
         return f"float{arrow.bit_width}"
     return str(arrow)

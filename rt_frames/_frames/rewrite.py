@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 from rt_frames._frames.exact_cast import cast_exactly
 from rt_frames._names import join_path
 from rt_frames._schema.alterations import Alteration, AlterationPlan
+from rt_frames._schema.casts import guesses_unit
 from rt_frames._schema.data_type import (
     child_fields,
     is_list,
@@ -18,33 +20,52 @@ from rt_frames._schema.data_type import (
     value_type,
 )
 from rt_frames._schema.portable import CONVERSION_ERRORS
+from rt_frames._text import list_names
+
+_NO_CAST = "a rewrite cannot cast {}; keep the type, or create a new table"
+_NO_UNIT = (
+    "a number shows no unit of time, so {} is never cast between numbers and times; read "
+    "the rows, convert them in the frame, and replace the table"
+)
 
 
-def can_rewrite(change: Alteration) -> bool:
-    """Return whether a rewrite makes a change, if the values fit."""
-    if change.data_type is None or change.before is None:
-        return True
-    return _has_cast(change.before, change.data_type)
+def explain_stuck(changes: Iterable[Alteration]) -> str:
+    """Return what to do about casts that no rewrite makes; "" if there are none."""
+    stuck = defaultdict(list)
+    for change in changes:
+        if change.data_type is None or change.before is None:
+            continue
+        problem = _find_problem(change.before, change.data_type)
+        if problem:
+            stuck[problem].append(change.path)
+    advice = [problem.format(list_names(paths)) for problem, paths in stuck.items()]
+    return "; ".join(advice)
 
 
-def _has_cast(before: pa.DataType, after: pa.DataType) -> bool:
+def _find_problem(before: pa.DataType, after: pa.DataType) -> str:
+    """Return the advice if a rewrite makes no such cast, or ""."""
     if is_list(before) and is_list(after):
         sizes = {list_kind(before)[1], list_kind(after)[1]}
-        return len(sizes - {0}) < 2 and _has_cast(before.value_type, after.value_type)
+        if len(sizes - {0}) > 1:
+            return _NO_CAST
+        return _find_problem(before.value_type, after.value_type)
     if pa.types.is_struct(before) and pa.types.is_struct(after):
         old = {field.name: field.type for field in before}
         new = {field.name: field.type for field in after}
-        return old.keys() == new.keys() and all(
-            _has_cast(arrow, new[name]) for name, arrow in old.items()
-        )
+        if old.keys() != new.keys():
+            return _NO_CAST
+        problems = [_find_problem(arrow, new[name]) for name, arrow in old.items()]
+        return next(filter(None, problems), "")
     if pa.types.is_nested(before) or pa.types.is_nested(after):
-        return bool(before == after)
+        return "" if before == after else _NO_CAST
+    if guesses_unit(before, after):
+        return _NO_UNIT
     try:
         # what has no rows fails by its type alone
         cast_exactly(pa.array([], value_type(before)), value_type(after))
     except CONVERSION_ERRORS:
-        return False
-    return True
+        return _NO_CAST
+    return ""
 
 
 def altered_schema(

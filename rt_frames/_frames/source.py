@@ -37,6 +37,7 @@ _UNKNOWN = Layout(pa.schema([]))
 class OpenOptions:
     """How the frames of one call are opened, for an existing ``table`` or a new one.
 
+    Messages show ``table_name``, and code that changes the table.
     Rows have no null in their ``keys``, and no two rows have the same keys. All rows
     match ``where``. With ``exact``, ``casts`` round no fractions either.
     """
@@ -47,6 +48,7 @@ class OpenOptions:
     add_columns: bool = False
     keys: tuple[str, ...] = ()
     table: pa.Schema | None = None
+    table_name: str = ""
     exact: bool = False
     where: Checked | None = None
 
@@ -79,8 +81,9 @@ class Source:
         Types that the caller asked for, or that a table has.
     exact : set of str
         Columns to cast without rounding fractions.
-    appends : bool
-        Whether the exact columns are cast to the types of a table, to add rows to it.
+    appends_to : str
+        The name of the table to whose types the exact columns are cast, to add rows to
+        it, or "".
     keys : tuple of str
         Key columns that are still to be checked, while the rows are converted.
     where : Condition or None
@@ -99,7 +102,7 @@ class Source:
     value_checked: frozenset[str] = frozenset()
     casts: Mapping[str, pa.DataType] = field(default_factory=dict)
     exact: frozenset[str] = frozenset()
-    appends: bool = False
+    appends_to: str = ""
     keys: tuple[str, ...] = ()
     where: Condition | None = None
     layout: Layout = _UNKNOWN
@@ -129,7 +132,11 @@ class Source:
         """
         layout = self.layout if columns is None else self.layout.select(columns)
         return Converter(
-            layout, self.casts, self.exact, appends=self.appends, where=self.where
+            layout,
+            self.casts,
+            self.exact,
+            appends_to=self.appends_to,
+            where=self.where,
         )
 
     def converted_slices(self) -> Iterator[Slice]:

@@ -28,6 +28,8 @@ _FAMILIES = {
     "times": (types.is_time,),
     "durations": (types.is_duration,),
 }
+NUMBERS = frozenset({"integers", "floats", "decimals"})
+_TIMES = frozenset({"dates and timestamps", "times", "durations"})
 _UNITS = {
     "s": "seconds",
     "ms": "milliseconds",
@@ -106,6 +108,15 @@ def _lossy_time_reason(before: pa.DataType, after: pa.DataType) -> str | None:
         cut = f"{_UNITS[before.unit]} would be cut to {_UNITS[after.unit]}"
         return cut + _DIRECTIONS.get(family(before), "")
     return None
+
+
+def guesses_unit(before: pa.DataType, after: pa.DataType) -> bool:
+    """Return whether a cast leads from a number to a time, date, duration, or back.
+
+    A number of seconds looks like one of milliseconds, or like 20240105.
+    """
+    families = {family(value_type(before)), family(value_type(after))}
+    return not families.isdisjoint(NUMBERS) and not families.isdisjoint(_TIMES)
 
 
 def refusal_reason(

@@ -12,9 +12,11 @@ import contextlib
 import logging
 import time
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rt_frames import errors
-from rt_frames._frames.rewrite import can_rewrite
+from rt_frames._frames.rewrite import explain_stuck
+from rt_frames._names import did_you_mean
 from rt_frames._protocol.calls import Cures, Purpose, json_body
 from rt_frames._protocol.operations import ADD_COLUMNS, ALTER, DROP_COLUMNS
 from rt_frames._protocol.responses import parse_version
@@ -30,7 +32,10 @@ from rt_frames._service.columns import add_columns, drop_columns
 from rt_frames._service.replace_columns import offer_rewrite
 from rt_frames._service.service import Service
 from rt_frames._service.write import WriteResult
-from rt_frames._text import list_names, list_some
+from rt_frames._text import list_some
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger("rt_frames")
 
@@ -58,6 +63,25 @@ def with_types(
     # the request itself fails for the same reason
     with contextlib.suppress(errors.RemoteError):
         schema = service.describe(name, since=since).schema
+    return _typed(plan, schema)
+
+
+def with_open_casts(
+    name: str, plan: AlterationPlan, schema: pa.Schema
+) -> AlterationPlan:
+    """Return the casts to types that columns of the table do not have yet."""
+    paths = [path for path, *_ in iter_fields(schema)]
+    for change in plan:
+        if change.path not in paths:
+            raise errors.AlterationError(
+                f"table {name!r} has no column {change.path!r}; nothing was sent; "
+                f"{did_you_mean(change.path, paths)}"
+            )
+    casts = _typed(plan, schema)
+    return AlterationPlan(cast for cast in casts if cast.before != cast.data_type)
+
+
+def _typed(plan: AlterationPlan, schema: pa.Schema | None) -> AlterationPlan:
     known = {}
     for path, field, parents in iter_fields(schema or ()):
         known[path] = {"before": field.type, "lists": list_kind_on_path(parents)}
@@ -74,19 +98,18 @@ def _is_untyped_cast(change: Alteration) -> bool:
     return change.data_type is not None and change.before is None
 
 
+def needs_rewrite(service: Service, plan: AlterationPlan) -> bool:
+    """Return whether the engine refuses a change, or its cast may change values."""
+    knows_engine = service.dialect.knows_engine
+    return any(change.loss or (knows_engine and change.refused) for change in plan)
+
+
 def check_engine(service: Service, name: str, plan: AlterationPlan) -> None:
     """Raise AlterationError if the engine is known, and refuses a change."""
     refused = [change for change in plan if change.refused]
     if not refused or not service.dialect.knows_engine:
         return
-    stuck = [change.path for change in refused if not can_rewrite(change)]
-    if stuck:
-        cure = (
-            f"a rewrite cannot cast {list_names(stuck)} either; keep the type, or create "
-            "a new table"
-        )
-    else:
-        cure = offer_rewrite(service, name)
+    cure = explain_stuck(refused) or offer_rewrite(service, name)
     reasons = [f"{change} ({change.refused})" for change in refused]
     raise errors.AlterationError(
         f"the engine refuses {list_some(reasons)}; nothing was sent; {cure}"

@@ -16,7 +16,12 @@ from rt_frames import errors
 from rt_frames._frames.any_frame import open_source, parse_open_options
 from rt_frames._frames.compression import CompressionPolicy
 from rt_frames._frames.ipc import IPCStream
-from rt_frames._frames.rewrite import altered_schema, with_metadata_of, with_schema
+from rt_frames._frames.rewrite import (
+    altered_schema,
+    explain_stuck,
+    with_metadata_of,
+    with_schema,
+)
 from rt_frames._protocol.calls import (
     ARROW_STREAM,
     Cures,
@@ -36,7 +41,7 @@ from rt_frames._service.outcome import explain_commit
 from rt_frames._service.reads import list_indices, read_rows
 from rt_frames._service.service import Service
 from rt_frames._service.write import WriteResult
-from rt_frames._text import count
+from rt_frames._text import count, list_some
 
 if TYPE_CHECKING:
     from rt_frames._frames.source import Source
@@ -65,6 +70,12 @@ def replace_columns(
         raise ValueError(
             f"rewrite: the service of table {name!r} does not report that it supports "
             "multipart writes; nothing was changed"
+        )
+    advice = explain_stuck(plan)
+    if advice:
+        raise errors.AlterationError(
+            f"could not rewrite table {name!r}: {list_some([*map(str, plan)])}; nothing was "
+            f"sent; {advice}"
         )
     rewriting = _Rewriting(service, name, schema, plan)
     indices = list_indices(service, name)
@@ -224,6 +235,6 @@ def offer_rewrite(service: Service, name: str) -> str:
             f"{_INSTEAD}"
         )
     return (
-        f"pass rewrite=True to alter_table, which reads all {rows}, and casts them "
-        "exactly or not at all"
+        f"pass rewrite=True to alter_table or cast, which reads all {rows}, and casts "
+        "them exactly or not at all"
     )

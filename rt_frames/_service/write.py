@@ -154,7 +154,9 @@ def _write(
     table: Description | None,
 ) -> WriteResult:
     """Store a frame, among the rows of a ``table`` if it is not None."""
-    opening = dataclasses.replace(options.opening, table=table and table.schema)
+    opening = dataclasses.replace(
+        options.opening, table=table and table.schema, table_name=name
+    )
     cluster = None
     # an upsert, and a replacement of some rows, are one request
     if not opening.keys and opening.where is None:

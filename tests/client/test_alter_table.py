@@ -92,9 +92,9 @@ HOPELESS = [
 @pytest.mark.parametrize(("values", "before", "after"), HOPELESS, ids=str)
 def test_a_rewrite_is_offered_for_no_cast_that_it_does_not_make(values, before, after):
     create(values, before)
-    with pytest.raises(AlterationError, match="a rewrite cannot cast 'c' either"):
+    with pytest.raises(AlterationError, match="a rewrite cannot cast 'c';"):
         rt.alter_table({"c": after}, "t")
-    with pytest.raises(UnsupportedTypeError, match="'c'"):
+    with pytest.raises(AlterationError, match="a rewrite cannot cast 'c';"):
         rt.alter_table({"c": after}, "t", rewrite=True)
 
 

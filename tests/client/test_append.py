@@ -457,6 +457,54 @@ def test_text_is_refused_for_other_columns_and_cast_by_dtypes(
     assert rows(table)["c"].to_pylist() == [None, value]
 
 
+WIDER = [  # a column of the table, a value, the type that holds both, and the row
+    ("int64", 9.5, pa.float64(), "float64", [1.0, 9.5]),
+    ("int8", 300, pa.int64(), "int64", [1, 300]),
+    ("float32", 0.1, pa.float64(), "float64", [1.0, 0.1]),
+    (
+        "int64",
+        Decimal("0.5"),
+        pa.decimal128(9, 2),
+        "decimal128(22, 2)",
+        [1, Decimal("0.5")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("stored", "value", "sent", "wider", "values"), WIDER, ids=str)
+def test_a_number_that_does_not_fit_shows_the_call_that_changes_the_column(
+    folder, name, stored, value, sent, wider, values
+):
+    table = folder.create_table(name, column_of([1], pa.type_for_alias(stored)))
+    with pytest.raises(UnsupportedTypeError, match="row 0") as refused:
+        append(table, column_of([value], sent))
+    line = f'rt.table("{name}").cast({{"c": "{wider}"}}, rewrite=True)'
+    assert str(refused.value).endswith(f"change the table's column once: {line}")
+    eval(line.replace("rt.table(", "folder.table("), {"folder": folder})
+    append(table, column_of([value], sent))
+    assert rows(table)["c"].to_pylist() == values
+
+
+NOT_WIDER = [  # a column of the table, and a value that no type joins with it
+    (column_of([0.5]), [2**53 + 1]),
+    (column_of(["a"]), [5]),
+    (column_of([1]), ["5"]),
+    (column_of([1]), [DAY.date()]),
+    (column_of([DAY.date()]), [DAY + dt.timedelta(hours=1)]),
+]
+
+
+@pytest.mark.parametrize(("stored", "values"), NOT_WIDER, ids=str)
+def test_no_call_that_changes_the_column_is_shown_where_none_would_do(
+    folder, name, stored, values
+):
+    table = folder.create_table(name, stored)
+    with pytest.raises(UnsupportedTypeError, match="column 'c'") as refused:
+        append(table, column_of(values))
+    assert ".cast(" not in str(refused.value)
+    assert "rewrite" not in str(refused.value)
+
+
 TEXT_LAYOUTS = [pa.string(), pa.dictionary(pa.int32(), pa.string())]
 
 

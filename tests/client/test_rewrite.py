@@ -98,14 +98,58 @@ def test_uuids_and_json_at_any_depth_stay_what_they_are(client, hosted, kind):
 
 def test_all_of_a_plan_goes_in_one_commit_whatever_the_engine_does_alone(client):
     table = rt.to_table(pl.DataFrame({"a": [1, 2], "b": ["x", "y"]}), "t")
-    after = {"a": "int32", "name": "large_string"}
+    after = {"a": "float64", "name": "large_string"}
     options = {"rename": {"b": "name"}, "nullable": {"a": False}}
     assert rewrite(after, **options).version == 2
     found = stored(table).schema
-    assert found.field("a") == pa.field("a", pa.int32(), nullable=False)
+    assert found.field("a") == pa.field("a", pa.float64(), nullable=False)
     assert found.field("name") == pa.field("name", pa.large_string())
     # there is nothing left
     assert rewrite(after, **options).version is None
+
+
+UNITS = [  # a value, its type, and a type whose unit nobody can see in a number
+    (1_700_000_000, pa.int64(), pa.timestamp("us")),
+    (20240105, pa.int32(), pa.date32()),
+    (90, pa.uint16(), pa.duration("s")),
+    (1, pa.int64(), pa.time64("us")),
+    (1.5, pa.float64(), pa.timestamp("ms", "UTC")),
+    (1, pa.decimal128(9, 0), pa.duration("us")),
+    (datetime.datetime(2023, 1, 1), pa.timestamp("us"), pa.int64()),
+    (datetime.date(2023, 1, 1), pa.date32(), pa.int32()),
+    (datetime.time(1), pa.time32("s"), pa.int32()),
+    (datetime.timedelta(1), pa.duration("us"), pa.float64()),
+]
+AT_DEPTH = {
+    "column": lambda value, arrow: (value, arrow),
+    "list": lambda value, arrow: ([value], pa.list_(arrow)),
+    "struct": lambda value, arrow: ({"x": [value]}, pa.struct({"x": pa.list_(arrow)})),
+}
+
+
+@pytest.mark.parametrize("place", ["folder", "hosted"])
+@pytest.mark.parametrize("depth", AT_DEPTH)
+@pytest.mark.parametrize(("value", "before", "after"), UNITS, ids=str)
+def test_no_number_becomes_a_time_or_back(
+    client, hosted, place, depth, value, before, after
+):
+    it = client if place == "folder" else hosted[1]
+    value, before = AT_DEPTH[depth](value, before)
+    after = AT_DEPTH[depth](value, after)[1]
+    rows = pa.table({"c": pa.array([value], before)})
+    table = it.create_table("units", rows)
+    schema = pa.schema({"c": after})
+    calls = [
+        lambda: rt.alter_table(schema, "units", client=it),
+        lambda: rt.alter_table(schema, "units", rewrite=True, client=it),
+        lambda: table.cast({"c": after}),
+        lambda: table.cast({"c": after}, rewrite=True),
+    ]
+    for call in calls:
+        with pytest.raises(AlterationError, match="convert them in the frame") as error:
+            call()
+        assert "rewrite=True" not in str(error.value)
+    assert it.table("units").to_arrow().equals(rows)
 
 
 UNFIT = [
@@ -126,6 +170,76 @@ def test_what_does_not_fit_is_refused_by_row_and_nothing_changes(client, values,
         rewrite(after, lossy=True)
     with pytest.raises(UnsupportedTypeError, match="column 'x', row 1"):
         rewrite(after)
+    assert stored(table).version == 1
+
+
+def indices(client) -> list[str]:
+    dataset = lance.dataset(f"{client}/t.lance")
+    return [index.name for index in dataset.describe_indices()]
+
+
+INDEXED = pa.table({"i": [1, 2], "n": [1, 2], "x": [0.5, 1.5]})
+PERMITTED = [  # what changes, how many commits it is, and whether it needs all rows
+    ({"i": "int64", "n": "int32", "x": "float64"}, {}, 1, False),
+    ({"i": "int64", "m": "int64", "x": "float64"}, {"rename": {"n": "m"}}, 1, False),
+    ({"i": "int64", "n": "int8", "y": "date32"}, {"add_columns": True}, 2, False),
+    ({"i": "int64", "x": "float64"}, {"drop_columns": ["n"]}, 1, False),
+    ({"i": "int64", "n": "float64", "x": "float64"}, {}, 1, True),
+    ({"i": "int64", "m": "float64", "x": "float64"}, {"rename": {"n": "m"}}, 1, True),
+    ({"i": "int64", "x": "float32"}, {"drop_columns": ["n"]}, 1, True),
+    ({"i": "int64", "n": "float64", "y": "date32"}, {"add_columns": True}, 1, True),
+]
+
+
+@pytest.mark.parametrize(("after", "options", "commits", "is_rewritten"), PERMITTED)
+def test_a_table_is_rewritten_only_if_a_change_needs_it(
+    client, after, options, commits, is_rewritten
+):
+    made = lance.write_dataset(INDEXED, f"{client}/t.lance")
+    made.create_scalar_index("i", "BTREE")
+    table = rewrite(after, **options)
+    assert table.version == 2 + commits
+    assert table.rows == (2 if is_rewritten else None)
+    assert indices(client) == ([] if is_rewritten else ["i_idx"])
+    types = {field.name: field.type for field in stored(table).schema}
+    assert {name: types[name] for name in after} == {
+        name: pa.type_for_alias(word) for name, word in after.items()
+    }
+
+
+CASTS = [  # types, the rows afterwards, and whether they were rewritten
+    ({"n": "int32"}, [(1, 0.5), (2, 1.5)], False),
+    ({"n": "float64"}, [(1.0, 0.5), (2.0, 1.5)], True),
+    ({"x": "float32"}, [(1, 0.5), (2, 1.5)], True),
+    ({"n": "int8", "x": "string"}, [(1, "0.5"), (2, "1.5")], True),
+    ({"n": "int64"}, [(1, 0.5), (2, 1.5)], None),
+]
+
+
+@pytest.mark.parametrize("place", ["folder", "hosted"])
+@pytest.mark.parametrize(("types", "rows", "is_rewritten"), CASTS, ids=str)
+def test_a_cast_may_rewrite_the_table_as_alter_table_does(
+    client, hosted, place, types, rows, is_rewritten
+):
+    it = client if place == "folder" else hosted[1]
+    it.create_table("c", pa.table({"n": [1, 2], "x": [0.5, 1.5]}))
+    cast = it.table("c").cast(types, rewrite=True)
+    assert cast.version == (None if is_rewritten is None else 2)
+    assert cast.rows == (2 if is_rewritten else None)
+    assert it.table("c").to_polars().rows() == rows
+    assert it.table("c").cast(types, rewrite=True).version is None
+
+
+def test_a_cast_that_rewrites_is_exact_and_names_what_it_cannot_do(client):
+    table = rt.to_table(pa.table({"x": [0.5, 0.1], "v": [[1], [2]]}), "t")
+    with pytest.raises(UnsupportedTypeError, match="column 'x', row 1"):
+        table.cast({"x": "float32"}, rewrite=True)
+    with pytest.raises(AlterationError, match=r"no column 'y'; .* known: 'v'"):
+        table.cast({"y": "float32"}, rewrite=True)
+    with pytest.raises(AlterationError, match="a rewrite cannot cast 'v';"):
+        table.cast({"v": "int64"}, rewrite=True)
+    with pytest.raises(ValueError, match="rewrite: expected True or False"):
+        table.cast({"x": "float32"}, rewrite="yes")
     assert stored(table).version == 1
 
 

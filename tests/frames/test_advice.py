@@ -493,9 +493,9 @@ PAIRS = [  # columns of two items, and the type that is offered
     ([SMALLEST], [Decimal("1.25")], "decimal128(22, 2)"),
     (np.int8([-128]), [Decimal("1.25")], "decimal128(5, 2)"),
     (LARGEST, [Decimal("1.25")], "decimal128(22, 2)"),
-    (np.float32([0.5]), [Decimal("12345.6789")], "double"),
+    (np.float32([0.5]), [Decimal("12345.6789")], "float64"),
     ([-128], np.uint32([2**32 - 1]), "int64"),
-    ([1], [0.5], "double"),
+    ([1], [0.5], "float64"),
 ]
 PAIRS += [(second, first, offered) for first, second, offered in PAIRS]
 
