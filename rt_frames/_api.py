@@ -104,8 +104,8 @@ def to_table(
     clean_names : bool, default False
         Whether to turn other labels into valid names: numbers and dates become text,
         the levels of a MultiIndex are joined with ``_``, dots, backticks and control
-        characters become ``_``, and duplicates are numbered. The table's ``schema``
-        shows the result.
+        characters become ``_``. Two labels that become one name are an error. The
+        table's ``schema`` shows the result.
     if_exists : {"fail", "skip", "replace", "append", "upsert"}, default "fail"
         What to do if the table exists. "fail" raises an error. "skip" sends nothing and
         returns a handle with ``created=False``. "replace" replaces all rows, or those

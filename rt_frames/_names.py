@@ -59,7 +59,7 @@ def check_column_names(names: list[str], note: str = "") -> None:
     if len(set(names)) < len(names):
         twice = list_names(duplicates(names))
         raise ValueError(
-            name_error(f"column names occur more than once: {twice}{note}")
+            f"column names occur more than once: {twice}{note}; rename them"
         )
     if "" in names:
         raise ValueError(
@@ -88,54 +88,22 @@ def check_no_dots(names: list[str]) -> None:
 
 
 def clean_names(labels: Iterable[Any]) -> list[str]:
-    """Make column names that every service accepts, from any labels.
+    """Make a column name that every service accepts of each label, by it alone.
 
     MultiIndex levels are joined with ``_``, invalid characters become ``_``, reserved
-    names get a trailing ``_``, duplicates a number. A label that is a valid and unique
-    name stays as it is.
+    names get a trailing ``_``. ValueError if two labels have one name.
     """
-    cleaned = []
+    owners: dict[str, Any] = {}
     for label in labels:
         name = _clean(label)
-        # other labels may refuse to be compared, as pandas' NA does
-        is_kept = isinstance(label, str) and label == name
-        cleaned.append((name, is_kept))
-    kept = {name for name, is_kept in cleaned if is_kept}
-    names = dict[str, None]()
-    numbers = Counter[str]()
-    for name, is_kept in cleaned:
-        unique = name
-        is_taken = name in names or (name in kept and not is_kept)
-        while is_taken:
-            numbers[name] += 1
-            unique = f"{name}_{numbers[name] + 1}"
-            is_taken = unique in names or unique in kept
-        names[unique] = None
-    return list(names)
-
-
-class CleanLabels:
-    """Cleans the labels of the frames of one table, which must be alike in all."""
-
-    def __init__(self) -> None:
-        self._first: list[Any] = []
-
-    def __call__(self, labels: Iterable[Any]) -> list[str]:
-        """Return one frame's column names; labels unlike the first frame's raise."""
-        labels = list(labels)
-        first = self._first or labels
-        self._first = first
-        # a frame with more or fewer columns is refused when its rows are converted
-        for number, (label, expected) in enumerate(zip(labels, first, strict=False), 1):
-            # compared as text: NaN does not equal itself
-            is_alike = str(label) == str(expected)
-            if not is_alike or isinstance(label, str) != isinstance(expected, str):
-                raise ValueError(
-                    f"clean_names: column {number} is {show_value(label)}, but "
-                    f"{show_value(expected)} in the first frame; give all frames the "
-                    "same labels in the same order"
-                )
-        return clean_names(labels)
+        if name in owners:
+            raise ValueError(
+                f"clean_names: the labels {show_value(owners[name])} and "
+                f"{show_value(label)} both become {name!r}; nothing was sent; rename one "
+                "of them"
+            )
+        owners[name] = label
+    return list(owners)
 
 
 def _clean(label: Any) -> str:

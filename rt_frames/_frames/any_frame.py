@@ -28,7 +28,7 @@ from rt_frames._frames.layout import portable_layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import OpenOptions, Source
 from rt_frames._frames.upsert_keys import check_key_names, check_key_types, parse_keys
-from rt_frames._names import CleanLabels, check_column_names, check_no_dots
+from rt_frames._names import check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._schema.portable import to_portable
 from rt_frames._text import list_names, one_line, show_value
@@ -82,9 +82,6 @@ def open_source(data: Any, options: OpenOptions) -> Source:
     UnsupportedTypeError
         If a column's type or one of its values cannot be sent.
     """
-    if options.clean:
-        # the same options may open other frames: again, or on a worker
-        options = dataclasses.replace(options, clean=CleanLabels())
     refusals = Refusals()
     source = _open(data, options, refusals)
     try:
@@ -115,10 +112,9 @@ def parse_open_options(
     casts = {}
     for name, dtype in (dtypes or {}).items():
         casts[name] = to_portable(to_arrow_type(dtype, name), name)
-    clean = CleanLabels() if cleans else None
     if where is not None:
         where = conditions.check(where)
-    return OpenOptions(casts, keep_index, clean, adds, keys, where=where)
+    return OpenOptions(casts, keep_index, cleans, adds, keys, where=where)
 
 
 def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rt_frames._frames.batching import Chunk, nbytes
 from rt_frames._frames.source import Source
-from rt_frames._names import CleanLabels
+from rt_frames._names import clean_names
 from rt_frames.errors import UnsupportedTypeError
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 _READ_FROM: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
 
 
-def open_table(table: pa.Table, clean: CleanLabels | None) -> Source:
+def open_table(table: pa.Table, clean: bool) -> Source:
     """Open a table, of which each chunk may have its own dictionaries."""
     if clean:
-        table = table.rename_columns(clean(table.column_names))
+        table = table.rename_columns(clean_names(table.column_names))
     size = nbytes(table, exact=False)
     # slices of one buffer would each count all of it
     chunks = [
@@ -35,7 +35,7 @@ def open_table(table: pa.Table, clean: CleanLabels | None) -> Source:
     return Source(table.schema, lambda: chunks, table.num_rows, size)
 
 
-def open_reader(reader: pa.RecordBatchReader, clean: CleanLabels | None) -> Source:
+def open_reader(reader: pa.RecordBatchReader, clean: bool) -> Source:
     """Open a stream of batches.
 
     Once reading has begun, the thread that reads it closes it.
@@ -73,7 +73,7 @@ class Readable:
     read: Callable[[], pa.RecordBatchReader]
 
 
-def open_readable(data: Readable, clean: CleanLabels | None) -> Source:
+def open_readable(data: Readable, clean: bool) -> Source:
     """Open rows that are requested again for each reading.
 
     The first response has the schema.
@@ -92,7 +92,7 @@ def open_readable(data: Readable, clean: CleanLabels | None) -> Source:
     return replace(first, chunks=chunks, replayable=True, close=close)
 
 
-def open_dataset(dataset: ds.Dataset, clean: CleanLabels | None) -> Source:
+def open_dataset(dataset: ds.Dataset, clean: bool) -> Source:
     """Open a dataset, which can be read again and again."""
     schema = clean_schema(dataset.schema, clean)
     names = schema.names if clean else None
@@ -105,11 +105,11 @@ def open_dataset(dataset: ds.Dataset, clean: CleanLabels | None) -> Source:
     return Source(schema, chunks, zero_copy=False)
 
 
-def clean_schema(schema: pa.Schema, clean: CleanLabels | None) -> pa.Schema:
+def clean_schema(schema: pa.Schema, clean: bool) -> pa.Schema:
     """Return the schema with cleaned names, if the caller wants that."""
-    if clean is None:
+    if not clean:
         return schema
-    names = clean(schema.names)
+    names = clean_names(schema.names)
     return pa.schema(
         [field.with_name(name) for field, name in zip(schema, names, strict=True)]
     )

@@ -23,7 +23,7 @@ from rt_frames._frames.failing_row import first_failing_row
 from rt_frames._frames.objects import ObjectType, infer, to_arrow
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import OpenOptions, Source
-from rt_frames._names import check_column_names, name_error
+from rt_frames._names import check_column_names, clean_names, name_error
 from rt_frames._schema.data_type import contains
 from rt_frames._schema.numpy_dtype import numpy_to_arrow
 from rt_frames._schema.pandas_dtype import pandas_to_arrow
@@ -132,7 +132,7 @@ def _names_and_levels(
             levels.append(pd.Series(frame.index.get_level_values(number)))
     labels.extend(frame.columns)
     if options.clean:
-        labels = options.clean(labels)
+        labels = clean_names(labels)
     odd = [label for label in labels if not isinstance(label, str)]
     if odd:
         raise ValueError(
@@ -145,10 +145,13 @@ def _names_and_levels(
 
 
 def _level_labels(frame: pd.DataFrame) -> list[Any]:
-    """Return the labels of index levels, those without a name as pandas resets them."""
+    """Return the labels of index levels, those without a name as pandas resets them.
+
+    pandas resets an index beside a column "index" to "level_0"; here no name depends
+    on other columns.
+    """
     labels = frame.index.names
-    is_multi = isinstance(frame.index, pd.MultiIndex)
-    if not is_multi and labels[0] is None and "index" not in frame.columns:
+    if not isinstance(frame.index, pd.MultiIndex) and labels[0] is None:
         return ["index"]
     return [
         f"level_{number}" if label is None else label

@@ -16,7 +16,7 @@ from pyarrow import types
 from rt_frames._frames.batching import Chunk
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import OpenOptions, Source
-from rt_frames._names import CleanLabels
+from rt_frames._names import clean_names
 from rt_frames._schema.data_type import contains
 from rt_frames._schema.polars_dtype import polars_to_arrow
 from rt_frames._schema.portable import unsupported
@@ -63,12 +63,12 @@ def arrow_schema(
 
 
 def _cleaned(
-    frame: pl.DataFrame | pl.LazyFrame, clean: CleanLabels | None
+    frame: pl.DataFrame | pl.LazyFrame, clean: bool
 ) -> pl.DataFrame | pl.LazyFrame:
-    if clean is None:
+    if not clean:
         return frame
     names = frame.collect_schema().names()
-    return frame.rename(dict(zip(names, clean(names), strict=True)))
+    return frame.rename(dict(zip(names, clean_names(names), strict=True)))
 
 
 def _is_copied(arrow: pa.DataType) -> bool:

@@ -23,7 +23,6 @@ from rt_frames._frames.convert import Converter
 from rt_frames._frames.layout import Layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.upsert_keys import KeyCheck
-from rt_frames._names import CleanLabels
 from rt_frames._schema.leaves import Condition, columns_of
 from rt_frames.errors import UnsupportedTypeError
 
@@ -44,7 +43,7 @@ class OpenOptions:
 
     casts: Mapping[str, pa.DataType] = field(default_factory=dict)
     keep_index: bool | None = None
-    clean: CleanLabels | None = None
+    clean: bool = False
     add_columns: bool = False
     keys: tuple[str, ...] = ()
     table: pa.Schema | None = None

@@ -567,6 +567,36 @@ def test_text_that_is_no_json_is_not_to_be_sent_as_text(folder, name):
     assert rows(table).num_rows == 1
 
 
+LABELS = {"x.y": 1, "x`z": 10, "z": 100}
+TURNED = {"z": 200, "x`z": 20, "x.y": 2}
+KINDS = {
+    "pandas": lambda row: pd.DataFrame([row]),
+    "Polars": lambda row: pl.DataFrame([row]),
+    "query": lambda row: pl.LazyFrame([row]),
+    "Arrow": lambda row: pa.Table.from_pylist([row]),
+}
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_a_name_is_that_of_its_label_whatever_stands_beside_it(folder, name, make):
+    first = make(LABELS)
+    alone = make({"x.y": 3})
+    options = {"clean_names": True, "client": folder}
+    table = rt.to_table(iter([first, make(TURNED)]), name, **options)
+    rt.to_table(alone, name, if_exists="append", **options)
+    rt.to_table(make(TURNED), name, if_exists="upsert", on="x_z", **options)
+    found = rows(folder.table(name)).sort_by("x_y").to_pydict()
+    assert found == {
+        "x_y": [1, 2, 3],
+        "x_z": [10, 20, None],
+        "z": [100, 200, None],
+    }
+    assert not rt.plan_alterations(first, make(TURNED), clean_names=True)
+    assert not rt.plan_alterations(table, alone, clean_names=True)
+    cast = rt.alter_table(alone, name, dtypes={"x_y": "int32"}, **options)
+    assert cast.schema.field("x_y").type == pa.int32()
+
+
 @pytest.mark.parametrize("stored", ["float32", "float64"])
 def test_a_nan_fits_floats_of_every_size(folder, name, stored):
     table = folder.create_table(name, column_of([0.5], pa.type_for_alias(stored)))
