@@ -423,6 +423,7 @@ def plan_alterations(
     before = _known_schema("before", before)
     after = _known_schema("after", after)
     is_stored = "before" in stored
+    read_type = type_reader(after) if is_stored else None
     are_schemas = isinstance(before, pa.Schema) and isinstance(after, pa.Schema)
     schemas = arrow_schemas(
         before,
@@ -431,6 +432,7 @@ def plan_alterations(
         index=index,
         clean_names=clean_names,
         stored=stored,
+        read_type=read_type,
     )
     return plan(
         *schemas,
@@ -443,7 +445,7 @@ def plan_alterations(
         and service_of(table.client).dialect.describes_extensions,
         stored=is_stored,
         compare_nullability=are_schemas,
-        read_type=type_reader(after) if is_stored else None,
+        read_type=read_type,
         cast=dtypes or (),
     )
 

@@ -24,6 +24,7 @@ from rt_frames._display import Listing, as_html, hide_traceback
 from rt_frames._frames.any_frame import parse_open_options
 from rt_frames._frames.compression import Compression
 from rt_frames._frames.from_arrow import Readable
+from rt_frames._frames.metadata import PlainRows, without_metadata
 from rt_frames._http.arguments import Key, hide_values, parse_options
 from rt_frames._http.rows import Rows
 from rt_frames._names import RESERVED, DialectName, check_order, did_you_mean
@@ -480,7 +481,7 @@ class RemoteTable:
         if limit == 0:
             # which some servers read as no limit
             content["k"] = 1
-        rows = self._query(content)
+        rows = PlainRows(self._query(content))
         if limit == 0:
             rows.close()
             return pa.RecordBatchReader.from_batches(rows.schema, [])
@@ -716,16 +717,18 @@ class RemoteTable:
 
         def read(
             columns: list[str] | None, conditions: list[Condition], limit: int | None
-        ) -> Rows:
+        ) -> PlainRows:
             content = {**query(columns, limit), "version": version}
             condition = write_fitting(conditions)
             if condition is not None:
                 content["filter"] = condition
-            return reads.read_rows(service, self.name, content, since=self._since)
+            rows = reads.read_rows(service, self.name, content, since=self._since)
+            return PlainRows(rows)
 
         if schema is None:
             with contextlib.closing(read(None, [], 1)) as rows:
                 schema = rows.schema
+        schema = without_metadata(schema)
         return scan(schema, read)
 
     @hide_traceback

@@ -189,33 +189,47 @@ def arrow_schemas(
     index: bool | None = None,
     clean_names: bool = False,
     stored: Collection[str] = (),
+    read_type: _TypeReader | None = None,
 ) -> tuple[pa.Schema, pa.Schema]:
     """Return the portable schemas of two frames or schemas, without reading rows.
 
-    On a ``stored`` side, columns that could not be sent keep their types.
+    Columns that could not be sent keep their types on a ``stored`` side, and where
+    ``read_type`` tells that the other side's library reads a stored type so.
     """
     new_options = parse_open_options(dtypes, index, clean_names)
     old_options = parse_open_options(None, index, clean_names)
-    old = _arrow_schema(before, "before", old_options, is_stored="before" in stored)
-    new = _arrow_schema(after, "after", new_options, is_stored="after" in stored)
+
+    def is_read(arrow: pa.DataType) -> bool:
+        if read_type is None:
+            return False
+        return any(read_type(column) == arrow for column in old.types)
+
+    is_kept: dict[str, Callable[[pa.DataType], bool]]
+    is_kept = {"before": lambda _: False, "after": is_read}
+    is_kept.update(dict.fromkeys(stored, lambda _: True))
+    old = _arrow_schema(before, "before", old_options, is_kept["before"])
+    new = _arrow_schema(after, "after", new_options, is_kept["after"])
     return old, new
 
 
 def _arrow_schema(
-    data: Any, side: str, options: OpenOptions, *, is_stored: bool
+    data: Any, side: str, options: OpenOptions, is_kept: Callable[[pa.DataType], bool]
 ) -> pa.Schema:
+    """Return a portable schema, but for types that are kept though none can be sent."""
     refusals = Refusals()
     schema = _schema_of(data, side, options, refusals)
     _check_casts(options.casts, schema.names)
     check_column_names(schema.names)
     casts = options.casts if side == "after" else None
     portable = portable_layout(schema, casts, refusals).schema
-    if not is_stored:
-        refusals.check(schema.names)
-        return portable
     fields = []
     for old, new in zip(schema, portable, strict=True):
-        fields.append(old if old.name in refusals else new)
+        if old.name in refusals and is_kept(old.type):
+            del refusals[old.name]
+            fields.append(old)
+        else:
+            fields.append(new)
+    refusals.check(schema.names)
     return pa.schema(fields)
 
 
@@ -363,6 +377,12 @@ def _polars_schema(data: Any, options: OpenOptions, refusals: Refusals) -> pa.Sc
     return from_polars.arrow_schema(data, options, refusals)
 
 
+def _pandas_types() -> _TypeReader:
+    from rt_frames._frames.to_pandas import read_type
+
+    return read_type
+
+
 def _polars_types() -> _TypeReader:
     from rt_frames._frames.to_polars import read_type
 
@@ -494,7 +514,7 @@ def _open_partition(
 _FORMS = (
     _Form(_is_dask, _open_dask, sample=_meta, holds_frames=True),
     _Form(lambda data: isinstance(data, Partition), _open_partition, holds_frames=True),
-    _Form(_is_pandas, _open_pandas, _pandas_schema),
+    _Form(_is_pandas, _open_pandas, _pandas_schema, type_reader=_pandas_types),
     _Form(_is_polars, _open_polars, _polars_schema, type_reader=_polars_types),
     _Form(
         lambda data: is_a(data, "polars", "Schema"),

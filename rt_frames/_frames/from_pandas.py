@@ -27,7 +27,7 @@ from rt_frames._names import check_column_names, clean_names, name_error
 from rt_frames._schema.data_type import contains
 from rt_frames._schema.numpy_dtype import numpy_to_arrow
 from rt_frames._schema.pandas_dtype import pandas_to_arrow
-from rt_frames._schema.portable import CONVERSION_ERRORS
+from rt_frames._schema.portable import CONVERSION_ERRORS, to_portable
 from rt_frames._text import list_names, show_value
 from rt_frames.errors import UnsupportedTypeError
 
@@ -192,12 +192,22 @@ def _targets(
                 target = _infer(name, series(number).to_numpy(), casts.get(name))
             elif isinstance(dtype, np.dtype):
                 target = ObjectType(numpy_to_arrow(dtype, name))
+            elif _is_exported(dtype):
+                exported = pa.array(series(number).array)
+                target = ObjectType(to_portable(exported.type, name))
             else:
                 target = ObjectType(pandas_to_arrow(dtype, name))
         except UnsupportedTypeError as error:
             refusals.setdefault(name, error)
         targets.append(target)
     return targets
+
+
+def _is_exported(dtype: Any) -> bool:
+    """Return whether only the arrays of a dtype know its Arrow type."""
+    library = type(dtype).__module__.partition(".")[0]
+    is_known = library in ("pandas", "geopandas") or hasattr(dtype, "numpy_dtype")
+    return not is_known and hasattr(dtype.construct_array_type(), "__arrow_array__")
 
 
 def _holds_objects(dtype: Any) -> bool:

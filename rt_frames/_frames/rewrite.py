@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import pyarrow as pa
 
 from rt_frames._frames.exact_cast import cast_exactly
+from rt_frames._frames.metadata import with_schema
 from rt_frames._names import join_path
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.casts import guesses_unit
@@ -141,7 +141,7 @@ def _fields_inside(arrow: pa.DataType) -> list[pa.Field]:
     return child_fields(arrow)
 
 
-def with_schema(
+def altered_batches(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, plan: AlterationPlan
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches under other names, at any depth, and other nullability.
@@ -156,16 +156,4 @@ def with_schema(
             arrays.append(pa.nulls(batch.num_rows, field.type))
             fields.append(field)
         columns = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-        yield pa.record_batch(_WithSchema(columns, schema))
-
-
-class _WithSchema:
-    """A batch that exports another schema than its own."""
-
-    def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
-        self._batch = batch
-        self._schema = schema
-
-    # the name is the protocol's
-    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
-        return self._schema.__arrow_c_schema__(), self._batch.__arrow_c_array__()[1]
+        yield with_schema(columns, schema)

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import operator
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 import polars as pl
 import pyarrow as pa
@@ -14,22 +13,13 @@ from polars.io.plugins import register_io_source
 
 from rt_frames import errors
 from rt_frames._frames.expressions import flatten, recognised
+from rt_frames._frames.metadata import PlainRows
 from rt_frames._frames.to_polars import null_row, to_polars
 from rt_frames._schema.leaves import Condition
 from rt_frames._text import show_value
 
 
-class Batches(Protocol):
-    """Record batches that are read as they come."""
-
-    schema: pa.Schema
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]: ...
-
-    def close(self) -> None: ...
-
-
-Read = Callable[[list[str], list[Condition], int | None], Batches]
+Read = Callable[[list[str], list[Condition], int | None], PlainRows]
 
 
 def scan(schema: pa.Schema, read: Read) -> pl.LazyFrame:

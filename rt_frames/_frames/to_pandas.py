@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._schema.data_type import INTEGERS
+from rt_frames._schema.numpy_dtype import numpy_to_arrow
+from rt_frames._schema.pandas_dtype import pandas_to_arrow
+from rt_frames._schema.portable import categorical_type
+from rt_frames.errors import UnsupportedTypeError
 
 _NULLABLE: dict[pa.DataType, Any] = {pa.bool_(): pd.BooleanDtype()}
 for _name in INTEGERS:
@@ -36,12 +41,32 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
     return frame
 
 
+def read_type(arrow: pa.DataType) -> pa.DataType | None:
+    """Return the type in which pandas sends what it reads as a type, if it can."""
+    if types.is_dictionary(arrow):
+        value = read_type(arrow.value_type)
+        return None if value is None else categorical_type(value)
+    if types.is_string(arrow) or types.is_large_string(arrow):
+        # objects in pandas 2
+        return pa.large_string()
+    dtype = _series(pa.chunked_array([], arrow)).dtype
+    try:
+        if isinstance(dtype, np.dtype):
+            return numpy_to_arrow(dtype, "c")
+        return pandas_to_arrow(dtype, "c")
+    except UnsupportedTypeError:
+        return None
+
+
 def _series(column: pa.ChunkedArray) -> Any:
     arrow = column.type
     if column.null_count and arrow in _NULLABLE:
         return column.to_pandas(types_mapper=_NULLABLE.get)
     if any(is_kind(arrow) for is_kind in _LOSSLESS):
-        return column.to_pandas()
+        series = column.to_pandas()
+        # Arrow's own memory, which is read-only (pyarrow 26)
+        is_shared = column.num_chunks == 1 and types.is_primitive(arrow)
+        return series.copy() if is_shared else series
     if types.is_dictionary(arrow):
         try:
             return column.to_pandas()

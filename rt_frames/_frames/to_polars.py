@@ -10,6 +10,7 @@ from pyarrow import types
 
 from rt_frames._frames.convert import Converter
 from rt_frames._frames.layout import Layout
+from rt_frames._frames.metadata import without_metadata
 from rt_frames._frames.refusals import Refusals
 from rt_frames._schema.data_type import (
     fixed_size,
@@ -57,7 +58,7 @@ def to_polars(table: pa.Table, first_row: int = 0) -> pl.DataFrame:
 def null_row(schema: pa.Schema) -> pl.DataFrame:
     """Convert a row of nulls: without rows, Polars 2.1 takes types that it refuses."""
     rows = _null_rows(schema)
-    nulls = [pa.nulls(rows, field.type) for field in schema]
+    nulls = [pa.nulls(rows, field.type) for field in without_metadata(schema)]
     return to_polars(pa.table(nulls, schema.names))
 
 

@@ -12,7 +12,6 @@ import decimal
 import difflib
 import re
 import sys
-import zoneinfo
 from collections.abc import Mapping
 from typing import Any, get_origin
 
@@ -134,26 +133,16 @@ def data_type(dtype: Any) -> dict[str, Any]:
 def to_arrow_type(dtype: Any, path: str = "") -> pa.DataType:
     """Return the portable Arrow type of any dtype. Errors name the ``path``."""
     try:
-        return _convert(dtype, path)
+        arrow = _convert(dtype, path)
+        # a data_type object, or a dtype of Polars, may have a zone that nobody knows
+        to_portable(arrow, path)
     except ValueError as error:
         raise ValueError(f"column {path!r}: {error}" if path else str(error)) from error
-
-
-def _check_zone(arrow: pa.DataType, path: str) -> None:
-    """Refuse a zone that nobody knows: no library could read the column."""
-    zone = getattr(arrow, "tz", None)
-    if zone is None or re.fullmatch(r"[+-]\d\d:?\d\d", zone, re.ASCII):
-        return
-    try:
-        zoneinfo.ZoneInfo(zone)
-    except (KeyError, ValueError, OSError):
-        subject = f"the time zone {zone!r:.100}"
-        raise unsupported(path, subject, "pass one such as Europe/Berlin") from None
+    return arrow
 
 
 def _convert(dtype: Any, path: str) -> pa.DataType:
     if isinstance(dtype, pa.DataType):
-        _check_zone(dtype, path)
         return to_portable(dtype, path)
     if isinstance(dtype, str):
         return _convert(_parse(dtype, path), path)

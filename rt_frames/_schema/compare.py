@@ -25,6 +25,7 @@ from rt_frames._schema.data_type import (
     map_types,
     show_type,
     storage,
+    value_type,
 )
 from rt_frames._text import list_names, show_value
 from rt_frames.errors import AlterationError
@@ -367,9 +368,11 @@ class _Comparison:
         self, path: str, before: pa.DataType, after: pa.DataType
     ) -> pa.DataType | None:
         """Return the type to cast a column to, or None if it has that type."""
-        item, new_item = _innermost(before, after)
-        is_alike = item == new_item and _list_kinds(before) == _list_kinds(after)
-        if is_alike and not (self.compare_nullability and before != after):
+        have = _comparable(before)
+        want = _comparable(after)
+        item, new_item = _innermost(have, want)
+        is_alike = item == new_item and _list_kinds(have) == _list_kinds(want)
+        if is_alike and not (self.compare_nullability and have != want):
             return None
         has_extension = _is_extension(item) or _is_extension(new_item)
         if has_extension and not self.is_stored:
@@ -521,6 +524,26 @@ def _as_described(
 
 def _is_extension(arrow: pa.DataType) -> bool:
     return isinstance(arrow, pa.BaseExtensionType)
+
+
+def _comparable(arrow: pa.DataType) -> pa.DataType:
+    """Return a type with the maps in it in one of their layouts.
+
+    No engine casts a map, and no reader sees in which layout it holds text.
+    """
+
+    def in_one_layout(inside: pa.DataType) -> pa.DataType:
+        return map_types(inside, _layout) if types.is_map(inside) else inside
+
+    return map_types(arrow, in_one_layout)
+
+
+def _layout(arrow: pa.DataType) -> pa.DataType:
+    """Return a type of flat values or lists in one of its layouts."""
+    if is_list(arrow) and not list_kind(arrow)[1]:
+        return pa.large_list(arrow.value_field)
+    kind = family(value_type(arrow))
+    return {"text": pa.large_string(), "binary": pa.large_binary()}.get(kind, arrow)
 
 
 def _list_kinds(arrow: pa.DataType) -> list[str]:

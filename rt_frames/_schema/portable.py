@@ -18,6 +18,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import re
+import zoneinfo
 from typing import Any
 
 import pyarrow as pa
@@ -110,6 +113,26 @@ def _is_same_offset(second: int, arrow: pa.DataType, zone: Any) -> bool:
     return bool(moment.utcoffset() == moment.astimezone(zone).utcoffset())
 
 
+def _with_known_zone(arrow: pa.DataType, path: str) -> pa.DataType:
+    """Refuse a zone that nobody knows: no library could read the column."""
+    zone = getattr(arrow, "tz", None)
+    if zone is None or _is_known_zone(zone):
+        return arrow
+    subject = f"the time zone {zone!r:.100}"
+    raise unsupported(path, subject, "use one such as Europe/Berlin")
+
+
+@functools.lru_cache
+def _is_known_zone(zone: str) -> bool:
+    if re.fullmatch(r"[+-]\d\d:?\d\d", zone, re.ASCII):
+        return True
+    try:
+        zoneinfo.ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        return False
+    return True
+
+
 def is_plain(schema: pa.Schema) -> bool:
     """Return whether all columns are nullable and portable as they are."""
     try:
@@ -120,7 +143,8 @@ def is_plain(schema: pa.Schema) -> bool:
 
 
 def _is_plain_field(field: pa.Field) -> bool:
-    is_portable = field.type.id in _PORTABLE_IDS
+    arrow = field.type
+    is_portable = arrow.id in _PORTABLE_IDS and getattr(arrow, "tz", None) is None
     return is_portable and field.nullable and not field.metadata
 
 
@@ -128,7 +152,7 @@ def to_portable(arrow: pa.DataType, path: str = "", level: int = 0) -> pa.DataTy
     """Return the portable form of an Arrow type. Errors name the ``path``."""
     check_level(path, level)
     if arrow.id in _PORTABLE_IDS:
-        return arrow
+        return _with_known_zone(arrow, path)
     if isinstance(arrow, pa.BaseExtensionType):
         return _portable_extension(arrow, path, level + 1)
     if types.is_run_end_encoded(arrow):

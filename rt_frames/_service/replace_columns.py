@@ -17,10 +17,10 @@ from rt_frames._frames.any_frame import open_source, parse_open_options
 from rt_frames._frames.compression import CompressionPolicy
 from rt_frames._frames.ipc import IPCStream
 from rt_frames._frames.rewrite import (
+    altered_batches,
     altered_schema,
     explain_stuck,
     with_metadata_of,
-    with_schema,
 )
 from rt_frames._protocol.calls import (
     ARROW_STREAM,
@@ -199,7 +199,7 @@ class _Rewriting:
         try:
             self._check(_stored(rows.schema), _stored(self._before.schema))
             renamed, casts = altered_schema(rows.schema, self._plan)
-            batches = with_schema(rows, renamed, self._plan)
+            batches = altered_batches(rows, renamed, self._plan)
             reader = pa.RecordBatchReader.from_batches(renamed, batches)
             options = dataclasses.replace(parse_open_options(casts), exact=True)
             source = open_source(reader, options)

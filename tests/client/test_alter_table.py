@@ -441,6 +441,59 @@ def test_what_libraries_read_a_column_as_is_no_change_of_it(read, rewrite):
     assert stored(table).schema == before
 
 
+MOMENT = pa.array([0], pa.timestamp("us", "+00:00"))
+STORED_AS = {  # types that libraries read as others
+    "text": pa.array(["a"]),
+    "codes": pa.array(["a"]).dictionary_encode(),
+    "long codes": pa.array([1]).dictionary_encode(),
+    "offset": MOMENT,
+    "seconds": pa.array([0], pa.timestamp("s")),
+    "span": pa.array([0], pa.duration("s")),
+    "time": pa.array([0], pa.time32("s")),
+    "bytes": pa.array([b"a"]),
+    "fixed": pa.array([b"ab"], pa.binary(2)),
+    "blobs": pa.array([[b"ab", b"cd"]], pa.list_(pa.binary(2), 2)),
+    "half": pa.array([0.5], pa.float16()),
+    "map": pa.array([[("k", "v")]], pa.map_(pa.string(), pa.string())),
+    "who": pa.array([{"x": "a", "at": b"ab"}]),
+    "n": pa.array([1]),
+}
+READ_BY = {
+    "pandas": lambda table: table.to_pandas().astype({"n": "int32"}),
+    "Polars": lambda table: table.to_polars().cast({"n": pl.Int32}),
+    "query": lambda table: table.scan().cast({"n": pl.Int32}),
+}
+
+
+@pytest.mark.parametrize("read", READ_BY.values(), ids=READ_BY)
+def test_of_a_frame_that_was_read_only_what_was_cast_is_changed(read):
+    table = rt.to_table(pa.table(STORED_AS), "t")
+    before = stored(table).schema
+    assert str(rt.alter_table(read(table), "t")._changed[0]) == "n: int64 to int32"
+    number = before.get_field_index("n")
+    assert stored(table).schema == before.set(number, pa.field("n", pa.int32()))
+
+
+TEXTS_OF_MAPS = [
+    pa.map_(pa.string(), pa.string()),
+    pa.map_(pa.large_string(), pa.string()),
+    pa.map_(pa.large_string(), pa.list_(pa.struct({"x": pa.large_string()}))),
+    pa.map_(pa.string(), pa.large_list(pa.struct({"x": pa.string()}))),
+]
+
+
+@pytest.mark.parametrize("after", TEXTS_OF_MAPS, ids=str)
+@pytest.mark.parametrize("before", TEXTS_OF_MAPS, ids=str)
+def test_the_layout_of_what_is_in_maps_is_no_difference(before, after):
+    rt.to_table(pa.schema({"m": before, "l": pa.list_(before)}).empty_table(), "t")
+    schema = pa.schema({"m": after, "l": pa.list_(after)})
+    if (before in TEXTS_OF_MAPS[:2]) == (after in TEXTS_OF_MAPS[:2]):
+        assert rt.alter_table(schema, "t").version is None
+        return
+    with pytest.raises((AlterationError, UnsupportedTypeError), match="'m'"):
+        rt.alter_table(schema, "t")
+
+
 BELOW_0 = -880_000_000
 
 

@@ -27,7 +27,7 @@ from rt_frames.errors import (
     UnsupportedTypeError,
 )
 from tests.support.faults import connected, in_bounds
-from tests.support.local import stream
+from tests.support.local import ARROW, stream
 from tests.support.servers import Server
 
 ROWS = pa.table(
@@ -145,6 +145,66 @@ def test_all_columns_that_polars_cannot_hold_are_named_at_once(
     cure = "leave it out with columns=[…], or use to_arrow()"
     assert str(raised.value).count(cure) == 4
     assert not re.search("sent|correct the value", str(raised.value))
+
+
+EXTENSION = {"ARROW:extension:name": "POLARS_EXTENSION_TYPE", "unit": "kg"}
+MARKED = pa.field("item", pa.int64(), metadata=EXTENSION)
+MARKED_SCHEMA = pa.schema(
+    [
+        pa.field("n", pa.int64(), metadata=EXTENSION),
+        pa.field("l", pa.list_(MARKED), metadata=EXTENSION),
+        pa.field("s", pa.struct([MARKED.with_name("x")])),
+        pa.field("m", pa.map_(pa.string(), MARKED.with_name("value"))),
+        pa.field("id", pa.uuid(), metadata={"unit": "kg"}),
+    ],
+    {"pandas": "{}"},
+)
+MARKED_ROW = {"n": 1, "l": [1], "s": {"x": 1}, "m": [("k", 1)], "id": b"0" * 16}
+PLAIN_SCHEMA = pa.schema(
+    {
+        "n": pa.int64(),
+        "l": pa.list_(pa.int64()),
+        "s": pa.struct({"x": pa.int64()}),
+        "m": pa.map_(pa.string(), pa.int64()),
+        "id": pa.uuid(),
+    }
+)
+
+
+def test_no_metadata_of_a_server_is_handed_on(server):
+    plain = pa.Table.from_pylist([MARKED_ROW], PLAIN_SCHEMA)
+    rows = pa.Table.from_arrays(plain.columns, schema=MARKED_SCHEMA)
+    server.answering(*[(200, stream(rows), {"Content-Type": ARROW})] * 3)
+    with connected(server, dialect="lancedb") as client:
+        table = client.table("t")
+        found = table.to_arrow()
+        assert found.schema.equals(PLAIN_SCHEMA, check_metadata=True)
+        assert found.to_pylist() == rows.to_pylist()
+        assert pa.table(table).schema.equals(PLAIN_SCHEMA, check_metadata=True)
+        assert table.to_polars()["l"].to_list() == [[1]]
+
+
+def test_what_pandas_reads_can_be_written_to(tmp_path):
+    columns = {
+        "i": pa.array([1, 2]),
+        "u": pa.array([1, 2], pa.uint8()),
+        "x": pa.array([0.5, 1.5]),
+        "h": pa.array([0.5, 1.5], pa.float16()),
+        "ok": pa.array([True, False]),
+        "at": pa.array([1, 2], pa.timestamp("us")),
+        "zoned": pa.array([1, 2], pa.timestamp("ns", "Asia/Tokyo")),
+        "span": pa.array([1, 2], pa.duration("ns")),
+        "s": pa.array(["a", "b"]),
+        "k": pa.array(["a", "b"]).dictionary_encode(),
+        "day": pa.array([1, 2], pa.date32()),
+        "null": pa.array([1, None]),
+    }
+    with rt.connect(tmp_path / "tables", default=False) as client:
+        frame = client.create_table("t", pa.table(columns)).to_pandas()
+    for name in columns:
+        value = frame.loc[1, name]
+        frame.loc[0, name] = value
+        assert frame[name].iloc[0] is value or str(frame[name].iloc[0]) == str(value)
 
 
 def test_some_columns_and_rows_are_read(table):

@@ -339,6 +339,99 @@ def test_what_cannot_be_sent_is_named_before_anything_is_sent(
     assert server.requests == []
 
 
+MARS = pa.array([0], pa.timestamp("us", "Mars/Olympus"))
+NO_ZONES = {  # columns in a zone that nobody knows
+    "Arrow": pa.table({"at": MARS}),
+    "a list": pa.table({"at": pa.ListArray.from_arrays([0, 1], MARS)}),
+    "a struct": pa.table({"at": pa.StructArray.from_arrays([MARS], ["at"])}),
+    "codes": pa.table({"at": MARS.dictionary_encode()}),
+    "batches": pa.table({"at": MARS}).to_batches(),
+    "reader": pa.table({"at": MARS}).to_reader(),
+    "pandas": pd.DataFrame({"at": pd.arrays.ArrowExtensionArray(MARS)}),
+    "no rows": pa.table({"at": MARS[:0]}),
+}
+
+
+@pytest.mark.parametrize("frame", NO_ZONES.values(), ids=NO_ZONES)
+def test_a_zone_that_nobody_knows_is_refused_by_column(remote, server, frame):
+    words = r"'at.*Mars/Olympus"
+    with pytest.raises(rt.errors.UnsupportedTypeError, match=words):
+        rt.to_table(frame, "t")
+    assert server.requests == []
+
+
+def test_a_zone_that_nobody_knows_is_refused_in_plans():
+    after = pl.Schema({"at": pl.Datetime("us", "Mars/Olympus")})
+    with pytest.raises(rt.errors.UnsupportedTypeError, match="Mars/Olympus"):
+        rt.plan_alterations({"at": "int64"}, after)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "timestamp[us, tz=Mars/Olympus]",
+        MARS.type,
+        pl.Datetime("us", "Mars/Olympus"),
+        pd.ArrowDtype(MARS.type),
+        {"type": "timestamp:us:Mars/Olympus"},
+    ],
+    ids=str,
+)
+def test_a_zone_that_nobody_knows_is_refused_as_a_dtype(remote, dtype):
+    with pytest.raises(rt.errors.UnsupportedTypeError, match="Mars/Olympus"):
+        rt.data_type(dtype)
+    with pytest.raises(rt.errors.UnsupportedTypeError, match="Mars/Olympus"):
+        rt.to_table(pl.DataFrame({"at": [1]}), "t", dtypes={"at": dtype})
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "+05:30", "Etc/GMT+5"])
+def test_a_zone_that_is_known_is_sent(zone):
+    column = pa.array([0], pa.timestamp("us", zone))
+    assert send(pa.table({"at": column})).table()["at"].type == column.type
+
+
+class MoneyDtype(pd.api.extensions.ExtensionDtype):
+    """A dtype of a library that only its arrays can write as Arrow."""
+
+    name = "money"
+    type = decimal.Decimal
+
+    @classmethod
+    def construct_array_type(cls):
+        return MoneyArray
+
+
+class MoneyArray(pd.api.extensions.ExtensionArray):
+    dtype = MoneyDtype()
+
+    def __init__(self, cents):
+        self.cents = np.asarray(cents)
+
+    def __len__(self):
+        return len(self.cents)
+
+    def __getitem__(self, rows):
+        return MoneyArray(self.cents[rows])
+
+    def copy(self):
+        return MoneyArray(self.cents.copy())
+
+    def __arrow_array__(self, type=None):  # noqa: A002  # the protocol's
+        return pa.array(self.cents, pa.decimal128(9, 2))
+
+    nbytes = 16
+
+
+def test_a_column_that_only_its_array_can_write_is_sent_as_that_writes_it():
+    frame = pd.DataFrame(
+        {"price": MoneyArray([decimal.Decimal("1.50"), None]), "n": [1, 2]}
+    )
+    found = send(frame).table()
+    assert found["price"].type == pa.decimal128(9, 2)
+    assert found["price"].to_pylist() == [decimal.Decimal("1.50"), None]
+    assert rt.schema(frame) == found.schema
+
+
 @pytest.mark.parametrize(
     ("frame", "named"),
     [
