@@ -32,6 +32,9 @@ def __getattr__(name: str) -> object:
             globals()[name] = value
             return value
         names = importlib.import_module("rt_frames._names")
+        offer = api.find_call(name)
+        if offer:
+            raise AttributeError(f"rt_frames has no {name!r}; call {offer}")
         close = names.closest_names(name, api.__all__)
         if close:
             offer = names.did_you_mean(name, close)

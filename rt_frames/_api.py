@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,7 +37,7 @@ from rt_frames._service.write import IfExists
 from rt_frames._text import list_some
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from rt_frames._client import Alterations, Expression
     from rt_frames._frames.frame_types import Frame
@@ -351,7 +352,7 @@ def plan_alterations(
     rename: Mapping[str, str] | None = None,
     nullable: Mapping[str, bool] | None = None,
     add_columns: bool = False,
-    drop_columns: Sequence[str] = (),
+    drop_columns: str | Sequence[str] = (),
     dtypes: Mapping[str, Any] | None = None,
     index: bool | None = None,
     clean_names: bool = False,
@@ -383,7 +384,7 @@ def plan_alterations(
         Whether to add the columns that only ``after`` has, nullable and with nulls in
         all rows. Without it, such columns are an error. No field is added inside a
         struct.
-    drop_columns : list of str, default ()
+    drop_columns : str or list of str, default ()
         Columns of ``before`` to drop. Other columns that only ``before`` has are kept.
     dtypes : dict of str to dtype, optional
         Types of columns of ``after``, as in `to_table`.
@@ -425,15 +426,22 @@ def plan_alterations(
     is_stored = "before" in stored
     read_type = type_reader(after) if is_stored else None
     are_schemas = isinstance(before, pa.Schema) and isinstance(after, pa.Schema)
-    schemas = arrow_schemas(
-        before,
-        after,
-        dtypes=dtypes,
-        index=index,
-        clean_names=clean_names,
-        stored=stored,
-        read_type=read_type,
-    )
+    try:
+        schemas = arrow_schemas(
+            before,
+            after,
+            dtypes=dtypes,
+            index=index,
+            clean_names=clean_names,
+            stored=stored,
+            read_type=read_type,
+        )
+    except ValueError as error:
+        if not _is_rename(before):
+            raise
+        raise ValueError(
+            f"before: {error}; if columns were renamed, pass rename={before!r:.200}"
+        ) from None
     return plan(
         *schemas,
         rename=rename,
@@ -448,6 +456,13 @@ def plan_alterations(
         read_type=read_type,
         cast=dtypes or (),
     )
+
+
+def _is_rename(before: Any) -> bool:
+    """Return whether ``before`` may be a dict of new names, not of dtypes."""
+    if not isinstance(before, Mapping):
+        return False
+    return all(isinstance(name, str) for name in before.values())
 
 
 def _known_schema(side: str, data: Any) -> Any:
@@ -486,7 +501,7 @@ def alter_table(
     rename: Mapping[str, str] | None = None,
     nullable: Mapping[str, bool] | None = None,
     add_columns: bool = False,
-    drop_columns: Sequence[str] = (),
+    drop_columns: str | Sequence[str] = (),
     lossy: bool = False,
     rewrite: bool = False,
     dtypes: Mapping[str, Any] | None = None,
@@ -685,6 +700,23 @@ def alter_columns(
     """
     __tracebackhide__ = True
     return resolve(client).alter_columns(name, alterations)
+
+
+_READS = ("read", "load", "get", "query", "fetch")
+_WRITES = ("create", "write", "save", "append", "insert", "upsert", "replace", "store")
+
+
+def find_call(name: str) -> str:
+    """Return the call that a name of another library may mean, or ""."""
+    word = name.removesuffix("_table")
+    if word in _READS:
+        return "rt.table(name).to_pandas(), .to_polars() or .scan()"
+    if word in _WRITES:
+        return "rt.to_table(df, name)"
+    if name in ("delete_table", "remove_table"):
+        word = "drop"
+    method = getattr(RemoteTable, word, None)
+    return f"rt.table(name).{word}(…)" if callable(method) else ""
 
 
 share_docstring(tee, to_table)

@@ -44,11 +44,13 @@ def check_whole_number(name: str, value: Any, least: int) -> int:
     )
 
 
-def by_keyword(**by_type: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def by_keyword(
+    cure: str = "", **by_type: str
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Name the keyword of an argument that is passed by position.
 
-    ``by_type`` are the keywords of values by the name of their type. The signature
-    stays as it is.
+    ``by_type`` are the keywords of values by the name of their type. With ``cure``, no
+    argument may be passed by position. The signature stays as it is.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
@@ -59,15 +61,15 @@ def by_keyword(**by_type: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         @functools.wraps(function)
         def call(*args: P.args, **options: P.kwargs) -> T:
             __tracebackhide__ = True
-            if len(args) > most and others:
+            if len(args) > most and (others or cure):
                 value = args[most]
                 keyword = by_type.get(type(value).__name__)
-                cure = f"by its keyword, one of {', '.join(others)}"
+                shown = show_value(value)
+                advice = f"pass it by its keyword, one of {', '.join(others)}"
                 if keyword is not None:
-                    cure = f"as {keyword}={show_value(value)}"
+                    advice = f"pass it as {keyword}={shown}"
                 raise TypeError(
-                    f"{function.__name__}: got {show_value(value)} by position; "
-                    f"pass it {cure}"
+                    f"{function.__name__}: got {shown} by position; {cure or advice}"
                 )
             return function(*args, **options)
 

@@ -27,7 +27,13 @@ from rt_frames._frames.from_arrow import Readable
 from rt_frames._frames.metadata import PlainRows, without_metadata
 from rt_frames._http.arguments import Key, hide_values, parse_options
 from rt_frames._http.rows import Rows
-from rt_frames._names import RESERVED, DialectName, check_order, did_you_mean
+from rt_frames._names import (
+    RESERVED,
+    DialectName,
+    check_order,
+    closest_names,
+    did_you_mean,
+)
 from rt_frames._protocol.calls import Result, query
 from rt_frames._protocol.operations import (
     DESCRIBE,
@@ -69,6 +75,10 @@ if TYPE_CHECKING:
 DISPLAY_TIMEOUT = 2.0
 
 T = TypeVar("T")
+_DROP_COLUMNS = (
+    "this drops the table; of columns, rt.alter_table(df, name, drop_columns=…), whose "
+    "frame lacks them"
+)
 
 
 class Client:
@@ -187,7 +197,7 @@ class Client:
         if version is None:
             return RemoteTable(name, self)
         self._service.dialect.path(QUERY, name)
-        if isinstance(version, datetime.date):
+        if isinstance(version, datetime.date | str):
             version = history.version_at(self._service, name, _check_zone(version))
         version = check_whole_number("version", version, 1)
         return RemoteTable(name, self, version=version, _pinned=True)
@@ -294,7 +304,8 @@ class RemoteTable:
     _schema : pyarrow.Schema or None
         Its columns, if known; see ``schema``.
     rows, nbytes : int or None
-        Rows sent, and the size of the request body in bytes.
+        Rows that the write sent, and the size of the request body in bytes; ``count()``
+        has the rows of the table.
     version : int or None
         The table's version, if the service reports it.
     created : bool or None
@@ -390,6 +401,24 @@ class RemoteTable:
         names: list[str] = schema.names
         return names
 
+    if not TYPE_CHECKING:
+        # without it, Python would read items 0, 1, … of a table
+        __iter__ = None
+
+        def __getitem__(self, key: Any) -> Any:
+            names = [key] if isinstance(key, str) else key
+            raise TypeError(
+                f"a table is no frame; read columns with .to_polars(columns={names!r:.100})"
+            )
+
+        def __getattr__(self, name: str) -> Any:
+            public = [known for known in dir(type(self)) if known[0] != "_"]
+            close = closest_names(name, public)
+            cure = f"read a column with .to_polars(columns=[{name!r:.100}])"
+            if close and name not in (vars(self).get("_schema") or pa.schema([])).names:
+                cure = did_you_mean(name, close)
+            raise AttributeError(f"RemoteTable has no {name!r:.100}; {cure}")
+
     def _describe(self, max_timeout: float = math.inf) -> Description:
         return self._service.describe(
             self.name,
@@ -465,7 +494,7 @@ class RemoteTable:
 
     def _reader(
         self,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         where: Expression | None = None,
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
@@ -525,7 +554,7 @@ class RemoteTable:
     def to_arrow(
         self,
         *,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         where: Expression | None = None,
         limit: int | None = None,
     ) -> pa.Table:
@@ -533,7 +562,7 @@ class RemoteTable:
 
         Parameters
         ----------
-        columns : list of str, optional
+        columns : str or list of str, optional
             Columns to read, in this order. Defaults to all.
         where : polars.Expr or list of tuples, optional
             A Polars expression such as ``pl.col("day") >= day``: columns, or fields of
@@ -576,7 +605,7 @@ class RemoteTable:
     def to_pandas(
         self,
         *,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         where: Expression | None = None,
         limit: int | None = None,
     ) -> pd.DataFrame:
@@ -615,7 +644,7 @@ class RemoteTable:
     def to_polars(
         self,
         *,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         where: Expression | None = None,
         limit: int | None = None,
     ) -> pl.DataFrame:
@@ -965,6 +994,7 @@ class RemoteTable:
             )
 
     @hide_traceback
+    @by_keyword(cure=_DROP_COLUMNS)
     def drop(self) -> None:
         """Drop the table and all its rows; they cannot be recovered.
 
@@ -1171,12 +1201,12 @@ class RemoteTable:
         )
 
 
-def _check_zone(moment: datetime.date) -> datetime.datetime:
+def _check_zone(moment: datetime.date | str) -> datetime.datetime:
     if isinstance(moment, datetime.datetime) and moment.tzinfo is not None:
         return moment
     raise ValueError(
-        f"version: {show_value(moment)} has no time zone; pass a datetime that has one, "
-        "such as datetime(2024, 1, 31, tzinfo=UTC)"
+        f"version: {show_value(moment)} is no number, and no datetime with a zone; pass "
+        "one, such as datetime(2024, 1, 31, tzinfo=UTC)"
     )
 
 

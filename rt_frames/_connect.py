@@ -6,11 +6,12 @@ Environment variables: ``RT_FRAMES_URL``, or ``RT_FRAMES_DB``, ``RT_FRAMES_REGIO
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from rt_frames import errors
 from rt_frames._arguments import check_flag
@@ -53,7 +54,7 @@ or set RT_FRAMES_URL and RT_FRAMES_API_KEY in the environment (or RT_FRAMES_DB, 
 
 def connect(
     target: str | os.PathLike[str] | None = None,
-    *,
+    *misplaced: Never,
     api_key: str | None = None,
     region: str | None = None,
     domain: str | None = None,
@@ -129,6 +130,13 @@ def connect(
     __tracebackhide__ = True
     api_key = None if api_key is None else Key(api_key)
     headers = hide_values(headers)
+    if misplaced:
+        # no local variable shows what may be the key
+        del misplaced
+        raise TypeError(
+            "connect: got two values by position; pass the key as api_key=…, and others "
+            "by their keywords"
+        )
     default = check_flag("default", default)
     service = _make_service(
         parse_target(target, region, domain),
@@ -143,6 +151,14 @@ def connect(
         _default_client = client
         _default_settings = None
     return client
+
+
+# as callers see it
+_parameters = inspect.signature(connect).parameters.values()
+connect.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [one for one in _parameters if one.name != "misplaced"],
+    return_annotation=inspect.signature(connect).return_annotation,
+)
 
 
 @hide_traceback

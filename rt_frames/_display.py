@@ -104,8 +104,8 @@ def hide_traceback(function: Callable[P, T]) -> Callable[P, T]:
     """Hide the package's frames in the tracebacks of notebooks and pytest.
 
     They leave out frames with a local variable ``__tracebackhide__``. What remains is
-    the caller's line, the line that raised, and the message of each cause; of an
-    interrupt, the caller's lines alone. Python's own traceback shows all frames.
+    the caller's line, the line that raised, and the message of each cause. Python's own
+    traceback shows all frames. Of an interrupt, each shows the caller's lines alone.
     """
 
     @functools.wraps(function)
@@ -122,9 +122,12 @@ def hide_traceback(function: Callable[P, T]) -> Callable[P, T]:
                     _hide(cause.__traceback__, lambda _: True)
                     cause = cause.__cause__ or cause.__context__
             raise
+        except KeyboardInterrupt as error:
+            # Ctrl-C may come while an unrelated error is handled
+            error.__suppress_context__ = True
+            raise error.with_traceback(None) from error.__cause__
         except BaseException as error:
             _hide(error.__traceback__ and error.__traceback__.tb_next, _is_library)
-            # Ctrl-C may come while an unrelated error is handled
             error.__suppress_context__ = True
             raise
 
@@ -190,6 +193,8 @@ def share_docstring(function: Any, *owners: Any) -> None:
 
 def show_choices(function: Any, **aliases: Any) -> None:
     """Show the words of aliases in the signature, in place of the aliases' names."""
+    # wrappers have annotations of their own in Python 3.14
+    function = inspect.unwrap(function)
     for name, annotation in function.__annotations__.items():
         if annotation in aliases:
             function.__annotations__[name] = aliases[annotation]

@@ -18,7 +18,7 @@ def require_local() -> None:
     missing = [name for name in _MODULES if importlib.util.find_spec(name) is None]
     if missing:
         names = " and ".join(missing)
+        # without its name, to which Python 3.15 adds a guess
         raise ModuleNotFoundError(
-            f'{names} must be installed for this: pip install "rt_frames[local]"',
-            name=missing[0],
+            f'{names} must be installed for this: pip install "rt_frames[local]"'
         )

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
-from rt_frames._text import list_names, show_value
+from rt_frames._text import MAX_LISTED, list_names, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -131,6 +131,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean {list_names(close)}?"
     return f"known: {list_names(sorted(names))}"
+
+
+def list_unknown(names: list[str], known: Iterable[str]) -> str:
+    """List unknown names, each with those that it may mean, else with all names."""
+    known = list(known)
+    if not any(closest_names(name, known) for name in names):
+        return f"{list_names(names)} ({did_you_mean(names[0], known)})"
+    meant = [name for name in names[:MAX_LISTED] if closest_names(name, known)]
+    offers = [f"{name!r} ({did_you_mean(name, known)})" for name in meant]
+    others = [name for name in names if name not in meant]
+    return ", ".join(offers + ([list_names(others)] if others else []))
 
 
 def closest_names(name: str, names: Iterable[str]) -> list[str]:

@@ -53,11 +53,45 @@ class _Remote:
         )
 
 
+class _NoRemote:
+    """The attribute ``remote`` of a column, which says what to do; not for Tab."""
+
+    def __get__(self, column: Any, owner: type) -> Any:
+        raise AttributeError(
+            f"a {owner.__name__} is one column, not a frame; call .to_frame().remote"
+        )
+
+
+def _attach_to_columns(library: ModuleType) -> None:
+    """Have columns say that only frames have ``remote``."""
+    column: Any = getattr(library, "Series", None)
+    if column is None or "remote" in dir(column):
+        return
+    names = getattr(column, "__dir__", object.__dir__)
+
+    def without_remote(self: Any) -> list[str]:
+        return [name for name in names(self) if name != "remote"]
+
+    column.remote = _NoRemote()
+    column.__dir__ = without_remote
+    # of Polars, which is asked next, and would say that there is no such attribute
+    ask_next = vars(column).get("__getattr__")
+    if ask_next is not None:
+
+        def ask(self: Any, name: str) -> Any:
+            if name == "remote":
+                return vars(column)["remote"].__get__(self, column)
+            return ask_next(self, name)
+
+        column.__getattr__ = ask
+
+
 def _attach(library: ModuleType, stacklevel: int) -> None:
     """Attach the accessor, or warn if the frames have another ``remote``."""
     frame: Any = getattr(library, "DataFrame", None)
     if frame is None:
         return
+    _attach_to_columns(library)
     parents = getattr(frame, "__mro__", ())
     owners = [parent for parent in parents if "remote" in vars(parent)]
     if owners and _is_ours(vars(owners[0])["remote"]):

@@ -137,7 +137,7 @@ def _checked(source: Source, options: OpenOptions, refusals: Refusals) -> Source
     source = _laid_out(source, options, refusals)
     source.check_values(refusals)
     refusals.check(names)
-    check_key_types(options.keys, source.schema)
+    check_key_types(options.keys, source.schema, options.table)
     if options.keys and source.nbytes is not None:
         source.check_keys()
         return dataclasses.replace(source, keys=())
@@ -317,6 +317,9 @@ def _advice(data: Any) -> str:
         read = _READERS.get(Path(data).suffix.lower(), "scan_parquet")
         path = show_value(os.fspath(data), 500)
         return f"{path} is not a dataframe; if it is a file, pass for example polars.{read}({path})"
+    # narwhals' queries, whose frames offer Arrow
+    if hasattr(data, "to_native") and hasattr(data, "collect"):
+        return f"{_name(data)} wraps a query; pass .to_native(), or .collect() it"
     if isinstance(data, dict) or is_a(data, "numpy", "ndarray"):
         return f"{_name(data)} is not a dataframe; make one first, for example pandas.DataFrame(data)"
     return (

@@ -13,7 +13,7 @@ from pyarrow import types
 
 from rt_frames._frames.kinds import differs_in_layout_only, table_type_error
 from rt_frames._frames.refusals import Refusals
-from rt_frames._names import did_you_mean
+from rt_frames._names import list_unknown
 from rt_frames._schema.casts import family
 from rt_frames._schema.data_type import map_types, storage
 from rt_frames._schema.portable import to_portable
@@ -57,8 +57,7 @@ def match_columns(
 def _check_known(names: list[str], targets: Mapping[str, pa.Field]) -> None:
     unknown = [name for name in names if name not in targets]
     if unknown:
-        offer = did_you_mean(unknown[0], targets)
-        text = f"the table has no column {list_names(unknown)} ({offer})"
+        text = f"the table has no column {list_unknown(unknown, targets)}"
         # Lance has no two columns that differ only in case (pylance 14)
         lower_case = {name.lower() for name in targets}
         if any(name.lower() in lower_case for name in unknown):

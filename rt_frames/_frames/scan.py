@@ -18,7 +18,6 @@ from rt_frames._frames.to_polars import null_row, to_polars
 from rt_frames._schema.leaves import Condition
 from rt_frames._text import show_value
 
-
 Read = Callable[[list[str], list[Condition], int | None], PlainRows]
 
 

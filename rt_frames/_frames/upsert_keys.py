@@ -79,15 +79,18 @@ def check_key_names(
             raise ValueError(f"on: the {side} has no column {missing[0]!r}; {offer}")
 
 
-def check_key_types(keys: Sequence[str], schema: pa.Schema) -> None:
-    """Raise if the type of a key cannot be a key."""
+def check_key_types(
+    keys: Sequence[str], schema: pa.Schema, table: pa.Schema | None
+) -> None:
+    """Raise if the type of a key, which is the table's if there is one, is no key."""
+    place = "" if table is None else " in the table"
     for name in keys:
         arrow = schema.field(name).type
         # the engine compares JSON as text, and one value has many spellings
         plain = arrow if isinstance(arrow, pa.JsonType) else value_type(storage(arrow))
         if not any(is_key(plain) for is_key in _IS_KEY):
             raise UnsupportedTypeError(
-                f"column {name!r} is {show_type(arrow)}, which cannot be a key of an upsert; use a "
+                f"column {name!r} is {show_type(arrow)}{place}, which cannot be a key of an upsert; use a "
                 "column of whole numbers, text, binary, dates, times, decimals, "
                 "booleans, UUIDs or categories",
                 columns=(name,),

@@ -335,13 +335,13 @@ def _parse_limit(limit: Any) -> int:
 
 
 def _parse_columns(columns: Any) -> list[str]:
-    names = []
+    names = [columns] if isinstance(columns, str) else []
     if isinstance(columns, Iterable) and not isinstance(columns, str | bytes):
         names = list(columns)
     are_names = all(isinstance(name, str) and name for name in names)
     if not names or not are_names or duplicates(names):
         raise ValueError(
-            f"columns: expected a list of column names, each once, got {show_value(columns)}"
+            f"columns: expected the name of a column, or a list of names, each once, got {show_value(columns)}"
         )
     return names
 

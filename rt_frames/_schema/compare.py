@@ -43,7 +43,7 @@ def plan(
     rename: Mapping[str, str] | None = None,
     nullable: Mapping[str, bool] | None = None,
     add_columns: bool = False,
-    drop_columns: Sequence[str] = (),
+    drop_columns: str | Sequence[str] = (),
     stored: bool = False,
     shows_extensions: bool = False,
     compare_nullability: bool = False,
@@ -117,9 +117,11 @@ def _check_drops(
     stored: bool,
 ) -> list[str]:
     """Return the columns to drop that still exist."""
-    if isinstance(drop_columns, str) or not isinstance(drop_columns, Collection):
+    if isinstance(drop_columns, str):
+        drop_columns = [drop_columns]
+    if not isinstance(drop_columns, Collection):
         raise TypeError(
-            f"drop_columns: expected a list of names, got {show_value(drop_columns)}"
+            f"drop_columns: expected a name, or a list of names, got {show_value(drop_columns)}"
         )
     if twice := duplicates(drop_columns):
         raise ValueError(

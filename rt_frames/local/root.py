@@ -14,6 +14,7 @@ _processes: set[int] = set()
 
 def make_root(root: Path) -> None:
     """Make the folder of tables. Refuse a table's, with which its tables would go."""
+    _check_threads()
     resolved = root.resolve()
     for folder in (resolved, *resolved.parents):
         is_named = folder == resolved or folder.suffix == ".lance"
@@ -23,6 +24,16 @@ def make_root(root: Path) -> None:
                 f"{folder.parent}"
             )
     resolved.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+
+
+def _check_threads() -> None:
+    """Refuse a number of threads with which an upsert of pylance 14 never ends."""
+    threads = os.environ.get("LANCE_IO_THREADS", "")
+    if threads.isdecimal() and int(threads) < 2:
+        raise ValueError(
+            f"LANCE_IO_THREADS={threads}: with fewer than two threads, Lance's upserts "
+            "never end; nothing was changed; set it to 2 or more, or unset it"
+        )
 
 
 def check_process() -> None:

@@ -263,7 +263,7 @@ class Store:
                 merge.check(keys, schema, engine.open_table(target).schema)
                 self.forget_versions(target)
                 folder.mkdir()
-                (folder / UPLOAD).write_text(name)
+                (folder / UPLOAD).write_text(name, "utf-8")
             merge.stage(folder, keys, schema, batches)
             with self.locked_table(name) as target:
                 _check_not_dropped(folder)
@@ -280,7 +280,7 @@ class Store:
                 # would be null in the new rows
                 newest = engine.newest_version(target)
                 engine.copy_manifest(target, newest, folder)
-                (folder / UPLOAD).write_text(name)
+                (folder / UPLOAD).write_text(name, "utf-8")
             yield folder
 
     def _publish(self, staged: Path, name: str, *, replace: bool) -> int | None:
@@ -395,7 +395,7 @@ class Store:
             for staged in self._folders():
                 upload = staged / "table" / UPLOAD
                 with contextlib.suppress(FileNotFoundError):
-                    if upload.read_text() == name:
+                    if upload.read_text("utf-8") == name:
                         upload.unlink()
             self._wipe()
 

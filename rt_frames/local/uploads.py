@@ -145,7 +145,7 @@ class Uploads:
             if not STAGED.fullmatch(upload_id):
                 raise _NoUpload
             try:
-                if (folder / UPLOAD).read_text() != name:
+                if (folder / UPLOAD).read_text("utf-8") != name:
                     raise _NoUpload
                 locks.enter_context(locked(folder.parent, shared=True))
             except FileNotFoundError:
@@ -166,7 +166,7 @@ def _commit(target: Path, folder: Path) -> int:
             409,
             "a part is still being sent; nothing was stored; complete the write after it",
         )
-    parts = [json.loads(file.read_text()) for file in staged]
+    parts = [json.loads(file.read_text("utf-8")) for file in staged]
     if not parts:
         return int(engine.open_table(target).version)
     added = [part["fragments"] for part in parts if part["fragments"] is not None]
@@ -203,9 +203,9 @@ def _keep(path: Path, arriving: Path, staged: dict[str, Any]) -> None:
     Raise 409 if it is there with other content.
     """
     if not path.exists():
-        arriving.write_text(json.dumps(staged))
+        arriving.write_text(json.dumps(staged), "utf-8")
         arriving.rename(path)
-    elif json.loads(path.read_text())["content"] != staged["content"]:
+    elif json.loads(path.read_text("utf-8"))["content"] != staged["content"]:
         raise HTTPError(
             409,
             f"part {path.name!r} was already sent, with other content; give each part its own id",

@@ -458,14 +458,14 @@ STORED_AS = {  # types that libraries read as others
     "who": pa.array([{"x": "a", "at": b"ab"}]),
     "n": pa.array([1]),
 }
-READ_BY = {
+READ_AND_CAST = {
     "pandas": lambda table: table.to_pandas().astype({"n": "int32"}),
     "Polars": lambda table: table.to_polars().cast({"n": pl.Int32}),
     "query": lambda table: table.scan().cast({"n": pl.Int32}),
 }
 
 
-@pytest.mark.parametrize("read", READ_BY.values(), ids=READ_BY)
+@pytest.mark.parametrize("read", READ_AND_CAST.values(), ids=READ_AND_CAST)
 def test_of_a_frame_that_was_read_only_what_was_cast_is_changed(read):
     table = rt.to_table(pa.table(STORED_AS), "t")
     before = stored(table).schema

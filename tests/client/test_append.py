@@ -309,6 +309,22 @@ def test_whatever_is_appended_comes_back_by_name_or_is_refused_by_row(
     assert refusal is None or re.search(r"column '[abc]', (item 0, )?row \d+", refusal)
 
 
+UNKNOWN = [  # columns that the table lacks, and what is said of them
+    (["N"], "no column 'N' (did you mean 'n'?); rename it"),
+    (
+        ["pricee", "tag"],
+        "'pricee' (did you mean 'price'?), 'tag' (did you mean 'tags'?)",
+    ),
+    (["pricee", "zzz"], "'pricee' (did you mean 'price'?), 'zzz'; "),
+]
+
+
+@pytest.mark.parametrize(("labels", "words"), UNKNOWN)
+def test_each_unknown_column_has_its_own_suggestion(table, labels, words):
+    with pytest.raises(AlterationError, match=re.escape(words)):
+        append(table, pl.DataFrame({label: [1] for label in labels}))
+
+
 UNFIT = {  # columns, and what the refusal names; more in tests/messages.txt
     "a number for text": ({"s": [1]}, "'s' is int64, but large_string in the table"),
     "text for a number": ({"n": ["1"]}, r"pass dtypes={'n': 'int\d+'} to convert it"),
@@ -569,7 +585,7 @@ def test_text_that_is_no_json_is_not_to_be_sent_as_text(folder, name):
 
 LABELS = {"x.y": 1, "x`z": 10, "z": 100}
 TURNED = {"z": 200, "x`z": 20, "x.y": 2}
-KINDS = {
+OF_ONE_ROW = {
     "pandas": lambda row: pd.DataFrame([row]),
     "Polars": lambda row: pl.DataFrame([row]),
     "query": lambda row: pl.LazyFrame([row]),
@@ -577,7 +593,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("make", OF_ONE_ROW.values(), ids=OF_ONE_ROW)
 def test_a_name_is_that_of_its_label_whatever_stands_beside_it(folder, name, make):
     first = make(LABELS)
     alone = make({"x.y": 3})

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +32,7 @@ DOORS = {  # functions, and what they are called with
     "remote.tee": (FRAME.remote.tee, ["t"]),
     "remote.plan_alterations": (FRAME.remote.plan_alterations, [FRAME]),
     "remote.alter_table": (FRAME.remote.alter_table, ["t", FRAME]),
+    "cast": (rt.RemoteTable("t", NOWHERE).cast, [{"n": "int8"}]),
     "connect": (rt.connect, [URL]),
     "Client": (functools.partial(rt.Client, api_key="k"), [URL]),
 }
@@ -56,6 +60,132 @@ def test_every_flag_of_a_public_function_is_tested():
             assert flags_of(function) == [], function
     names = {"index", "clean_names", "add_columns", "progress", "lossy", "rewrite"}
     assert {flag for _, flag in FLAGS} == names | {"allow_insecure", "default"}
+
+
+LANCEDB = rt.connect(URL, api_key="k", dialect="lancedb", default=False)
+TABLE = rt.RemoteTable("t", NOWHERE)
+SERIES = [pd.Series([1]), pl.Series([1])]
+
+
+class Query:
+    """A query as narwhals has them."""
+
+    def to_native(self):
+        return FRAME
+
+    def collect(self):
+        return FRAME
+
+
+MISTAKES = [  # calls that others would type, and what each says to call
+    (lambda: rt.read("t"), "call rt.table(name).to_pandas(), .to_polars() or .scan()"),
+    (lambda: rt.read_table("t"), "call rt.table(name).to_pandas()"),
+    (lambda: rt.drop_table("t"), "call rt.table(name).drop("),
+    (lambda: rt.delete_table("t"), "call rt.table(name).drop("),
+    (lambda: rt.scan("t"), "call rt.table(name).scan("),
+    (lambda: rt.append(FRAME, "t"), "call rt.to_table(df, name)"),
+    (lambda: TABLE["x"], ".to_polars(columns=['x'])"),
+    (lambda: TABLE[["x", "y"]], ".to_polars(columns=['x', 'y'])"),
+    (lambda: TABLE.x, ".to_polars(columns=['x'])"),
+    (lambda: TABLE.to_panda, "did you mean 'to_pandas'?"),
+    (lambda: TABLE.drop("x"), "drop_columns=…"),
+    (lambda: rt.connect(URL, "secret"), "pass the key as api_key=…"),
+    (
+        lambda: rt.table("t", version="2026-01-01", client=LANCEDB),
+        "no datetime with a zone",
+    ),
+    (lambda: rt.plan_alterations({"n": "new"}, FRAME), "pass rename={'n': 'new'}"),
+    (lambda: rt.to_table(Query(), "t", client=NOWHERE), ".to_native(), or .collect()"),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), MISTAKES)
+def test_a_mistake_says_what_to_call(call, words):
+    with pytest.raises((AttributeError, TypeError, ValueError)) as error:
+        call()
+    assert words in str(error.value)
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("series", SERIES, ids=["pandas", "Polars"])
+def test_a_column_says_that_frames_have_remote_but_not_for_tab(series):
+    with pytest.raises(AttributeError, match=r"\.to_frame\(\)\.remote"):
+        getattr(series, "remote")  # noqa: B009  # not a statement without effect
+    assert "remote" not in dir(series)
+    assert not hasattr(series, "remote")
+    assert hasattr(series.to_frame(), "remote")
+    assert pd.Series({"remote": 7}).remote == 7
+
+
+def test_a_table_is_not_iterable_and_is_copied_as_before():
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(TABLE)
+    assert copy.copy(TABLE) == TABLE
+    assert not hasattr(TABLE, "__len__")
+
+
+def test_the_signature_of_connect_has_no_other_argument_by_position():
+    kinds = [one.kind.name for one in inspect.signature(rt.connect).parameters.values()]
+    assert kinds == ["POSITIONAL_OR_KEYWORD", *["KEYWORD_ONLY"] * (len(kinds) - 1)]
+
+
+INTERRUPTED = """
+import signal, sys
+import polars as pl
+import rt_frames as rt
+
+def frames():
+    yield pl.DataFrame({"n": [1]})
+    signal.raise_signal(signal.SIGINT)
+
+rt.connect(sys.argv[1])
+rt.to_table(frames(), "t")
+"""
+
+
+def test_ctrl_c_shows_the_lines_of_the_caller(tmp_path):
+    script = tmp_path / "job.py"
+    script.write_text(INTERRUPTED, "utf-8")
+    program = [sys.executable, script, tmp_path / "tables"]
+    ended = subprocess.run(program, check=False, capture_output=True, text=True)
+    lines = ended.stderr.splitlines()
+    assert lines[-1] == "KeyboardInterrupt"
+    assert '    rt.to_table(frames(), "t")' in lines
+    assert len(lines) < 30
+
+
+PARTS = """
+import pyarrow as pa
+from rt_frames.local import LocalService
+import rt_frames as rt
+
+with LocalService(__import__("sys").argv[1], api_key="k") as service:
+    client = rt.connect(service.url, api_key="k", dialect="lancedb")
+    rt.to_table(pa.table({"n": [1]}), "t")
+    rt.to_table(pa.table({"n": [1]}), "t", if_exists="append")
+    rt.to_table(iter([pa.table({"n": [1]})] * 2), "t", if_exists="append")
+    client.table("t").drop()
+"""
+
+
+def test_no_file_is_written_in_the_encoding_of_the_locale(tmp_path):
+    options = ["-X", "warn_default_encoding", "-W", "error::EncodingWarning"]
+    program = [sys.executable, *options, "-c", PARTS, tmp_path]
+    ended = subprocess.run(program, check=False, capture_output=True, text=True)
+    assert ended.stderr == ""
+
+
+@pytest.mark.parametrize("threads", ["0", "1"])
+def test_a_folder_refuses_a_number_of_threads_with_which_lance_hangs(
+    tmp_path, monkeypatch, threads
+):
+    monkeypatch.setenv("LANCE_IO_THREADS", threads)
+    words = f"LANCE_IO_THREADS={threads}: .* 2 or more"
+    with pytest.raises(ValueError, match=words):
+        rt.connect(tmp_path / "tables", default=False).list_tables()
+    monkeypatch.setenv("LANCE_IO_THREADS", "2")
+    with rt.connect(tmp_path / "tables", default=False) as client:
+        assert client.list_tables() == []
 
 
 @pytest.mark.parametrize(("door", "flag"), FLAGS, ids=map(": ".join, FLAGS))

@@ -207,6 +207,15 @@ def test_what_pandas_reads_can_be_written_to(tmp_path):
         assert frame[name].iloc[0] is value or str(frame[name].iloc[0]) == str(value)
 
 
+def test_one_column_is_read_and_dropped_by_its_name(table):
+    assert table.to_arrow(columns="n").column_names == ["n"]
+    assert table.to_polars(columns="n").columns == ["n"]
+    assert list(table.to_pandas(columns="n")) == ["n"]
+    frame = table.to_arrow().drop_columns("k")
+    rt.alter_table(frame, "t", drop_columns="k", client=table.client)
+    assert "k" not in table.client.table("t").columns
+
+
 def test_some_columns_and_rows_are_read(table):
     found = table.to_arrow(columns=["s", "n"], where=pl.col("n") > 1)
     assert found.to_pylist() == [{"s": "c", "n": 3}]
