@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rt_frames as rt
-from rt_frames.local import LocalService
 from tests.support.hosted import SMALL_PARTS
 from tests.support.local import (
     ARROW,
@@ -257,8 +256,8 @@ def test_every_process_on_a_folder_takes_parts(there, other):
     write = Write(there)
     assert write.part(rows(1), "a", caller=other).status_code == 200
     assert write.part(rows(2), "b").status_code == 200
-    with LocalService(there.root):  # which removes what nobody uses
-        assert write.end(caller=other).status_code == 200
+    there.create("u", BASE)  # which removes what nobody uses
+    assert write.end(caller=other).status_code == 200
     assert numbers(there) == [0, 1, 2]
     assert write.end().status_code == 404
 
@@ -291,8 +290,9 @@ def test_a_service_that_is_killed_has_all_parts_of_a_write_or_none(tmp_path):
                 if write.end().status_code == 200:
                     confirmed.append(number)
         age(tmp_path / ".rt_frames-staging", hours=25)
-        with LocalService(tmp_path):
-            assert list((tmp_path / ".rt_frames-staging").iterdir()) == []
+        caller = Caller(tmp_path)
+        caller.post_rows("u/create/?mode=overwrite", BASE)
+        assert caller.staged() == []
         found = lance.dataset(str(tmp_path / "t.lance")).to_table()["n"].to_pylist()
         there = found[1::6]
         assert found == [0] + [

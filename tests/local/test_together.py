@@ -10,9 +10,7 @@ import pyarrow as pa
 import pytest
 import requests
 
-import rt_frames as rt
-from tests.support.local import TABLE, Caller, Process, message, stream, until
-from tests.support.servers import KEY
+from tests.support.local import TABLE, Caller, message, stream
 
 
 @pytest.fixture
@@ -156,23 +154,3 @@ def test_a_table_that_another_process_drops_and_creates_is_whole_or_not_there(
     assert statuses.count(200) >= 45
     assert replace(caller, 1).status_code == 200
     assert caller.read("t").num_rows == 1000
-
-
-@pytest.mark.long
-def test_the_memory_that_many_callers_took_is_returned(tmp_path):
-    rows = pa.table({"n": range(10**6), "s": [f"text {n}" for n in range(10**6)]})
-
-    def call(number: int) -> None:
-        url = service.caller.url
-        with rt.connect(url, api_key=KEY, dialect="lancedb", default=False) as client:
-            name = f"t{number % 8}"
-            client.create_table(name, rows[:300_000], if_exists="replace")
-            client.table("t").to_polars()
-
-    with Process(tmp_path) as service:
-        service.client.create_table("t", rows)
-        before = service.memory()
-        with ThreadPoolExecutor(24) as pool:
-            list(pool.map(call, range(72)))
-        # once their threads have been idle
-        until(lambda: service.memory() - before < 120 * 2**20, seconds=20)
