@@ -11,9 +11,10 @@
     │   ├── UploadInterrupted         part was sent           .listed .listed_before
     │   └── OutcomeUnknown            all was sent            .listed .listed_before
     └── ResponseError                 an unsuccessful response   .status .message .body
+        │                             .retry_after
         ├── AuthenticationError 401 403 · TableNotFoundError 404 · TableExistsError 409
         ├── ConflictError 409 · PayloadTooLarge 413 · BadRequest 400 422
-        ├── RateLimited 429 (.retry_after) · RedirectError 3xx
+        ├── RateLimited 429 · RedirectError 3xx
         └── ServerError 5xx and 499 (.listed .listed_before)
 
 A message says what happened, to which table and column, and ends with what to do next.
@@ -168,11 +169,14 @@ class ResponseError(RemoteError):
         The service's own message, shortened.
     body : str
         The start of the response's body.
+    retry_after : float or None
+        Seconds to wait, from the service's Retry-After header; None without one.
     """
 
     status: int = 0
     message: str = ""
     body: str = ""
+    retry_after: float | None = None
 
 
 class AuthenticationError(ResponseError):
@@ -200,15 +204,7 @@ class BadRequest(ResponseError):
 
 
 class RateLimited(ResponseError):
-    """429: too many requests.
-
-    Attributes
-    ----------
-    retry_after : float or None
-        Seconds to wait, from the service's Retry-After header; None without one.
-    """
-
-    retry_after: float | None = None
+    """429: too many requests."""
 
 
 class RedirectError(ResponseError):

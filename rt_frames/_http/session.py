@@ -4,9 +4,9 @@ An `Ending` says how far the request came, and what was answered;
 `rt_frames._protocol.meanings` says what that means, and whether to send it again.
 `retry` is the loop, for one request and for a whole multipart write.
 
-There are at most ``retries`` retries, within 60 s. Before the n-th, `retry` waits a
-random time of up to 0.5·2ⁿ s (8 s at most), or as long as the server's Retry-After
-says.
+There are at most ``retries`` retries, within 60 s; the attempts of a multipart write may
+take longer, but not its waits. Before the n-th, `retry` waits a random time of up to
+0.5·2ⁿ s (8 s at most), or as long as the server's Retry-After says.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from rt_frames._version import __version__
 
 log = logging.getLogger("rt_frames")
 
-# seconds for all attempts of one request together
+# seconds for all attempts of one request together, and for all waits of a call
 RETRY_DEADLINE = 60.0
 MAX_RESPONSE_BYTES = 2**20
 
@@ -261,6 +261,7 @@ def retry(
     The outcome is unknown if that of any attempt is.
     """
     start = time.monotonic()
+    waited = 0.0
     attempts = 0
     unknown = None
     partly = None
@@ -276,6 +277,7 @@ def retry(
         if pause is None:
             pause = random.uniform(0, 0.5 * 2 ** min(attempts, 4))  # noqa: S311  # nosec B311  # jitter needs no cryptographic randomness
         is_late = time.monotonic() + pause - start > deadline
+        is_late = is_late or waited + pause > RETRY_DEADLINE
         if attempts > retries or is_late or not may_repeat(outcome, request):
             # an error that says that nothing was sent is one of all attempts
             is_unsent = outcome.error in (errors.ConnectError, errors.TLSError)
@@ -286,6 +288,7 @@ def retry(
             return outcome
         _log_retry(request, outcome, pause)
         time.sleep(pause)
+        waited += pause
 
 
 def _log_retry(request: Request, failure: Failure, pause: float) -> None:

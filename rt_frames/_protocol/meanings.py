@@ -121,6 +121,8 @@ _UNSUPPORTED = f"the server does not support this request; {_CHECK_URL}"
 _WAIT = "wait before the next call"
 _LATER = "try again later"
 _ROOM = "try again when there is room"
+# cures that a Retry-After makes exact
+_WAITS = ("", _TRY_AGAIN, _WAIT, _LATER, _ROOM)
 
 _Bad = errors.BadRequest
 _Unknown = errors.OutcomeUnknown
@@ -439,11 +441,15 @@ def _explain_refusal(request: Request, ending: Ending, response: Response) -> Fa
         unknown = dataclasses.replace(ending, how="all sent", reason=reason)
         failure = _explain_unconfirmed(request, unknown)
         return dataclasses.replace(failure, repeat=meaning.repeat, cure=meaning.cure)
-    facts = {"status": status, "message": message, "body": show_body(response)}
-    if meaning.error is errors.RateLimited:
-        facts["retry_after"] = ending.retry_after
+    facts = {
+        "status": status,
+        "message": message,
+        "body": show_body(response),
+        "retry_after": ending.retry_after,
+    }
+    if ending.retry_after and meaning.cure in _WAITS:
         meaning = meaning._replace(cure=_wait(ending.retry_after))
-    elif meaning.error is errors.RedirectError:
+    if meaning.error is errors.RedirectError:
         reason = f"redirected to {find_new_host(response)}"
     elif meaning.error is errors.PayloadTooLarge and request.operation.effect != "read":
         reason += f" (sent {ending.amount})"
@@ -455,9 +461,7 @@ def _explain_refusal(request: Request, ending: Ending, response: Response) -> Fa
     return failure
 
 
-def _wait(seconds: float | None) -> str:
-    if not seconds:
-        return _WAIT
+def _wait(seconds: float) -> str:
     return f"wait {max(seconds, 1):,.0f} s before the next call"
 
 

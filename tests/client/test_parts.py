@@ -18,6 +18,7 @@ from rt_frames.errors import (
     ConflictError,
     PayloadTooLarge,
     RemoteError,
+    ResponseError,
     TableExistsError,
     UploadInterrupted,
 )
@@ -159,6 +160,20 @@ def test_a_part_that_fails_leaves_nothing_of_what_is_read_once(client, hosted, f
     assert hosted.tables == {}
     assert hosted.steps[-4:] == ["abort", "describe", "count_rows", "drop"]
     assert caught.value.attempts == 1
+
+
+@pytest.mark.parametrize("wait", ["61", "3600", "999999999"])
+@pytest.mark.parametrize("status", ["429", "503"])
+@pytest.mark.parametrize("step", ["create_parts", "part"])
+def test_a_wait_beyond_the_deadline_ends_the_call(client, hosted, step, status, wait):
+    hosted.retry_after = wait
+    hosted.meet(step, status)
+    with pytest.raises(ResponseError, match=f"wait {int(wait):,} s") as caught:
+        client.create_table("t", whole(), compression=None)
+    assert caught.value.retry_after == int(wait)
+    assert caught.value.attempts == 1
+    assert hosted.steps.count(step) == 1
+    assert hosted.tables == {}
 
 
 def test_what_a_source_raises_leaves_nothing(client, hosted):

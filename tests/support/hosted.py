@@ -73,6 +73,8 @@ class Hosted:
     seen: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
     tells_version: bool = True
+    # of refusals that are made up
+    retry_after: str = "0"
     # the version that reads see, by table
     cached: dict[str, int] = field(default_factory=dict)
 
@@ -108,7 +110,9 @@ class Hosted:
                 status = 504 if fault == "late" else int(fault)
                 if fault == "late":
                     self.held.append((request, step, self.newest(request)))
-                connection.answer(status, {"error": "made up"}, {"Retry-After": "0"})
+                connection.answer(
+                    status, {"error": "made up"}, {"Retry-After": self.retry_after}
+                )
                 continue
             with self.lock:
                 status, answer = self.answer(request, step)
