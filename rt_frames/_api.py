@@ -396,7 +396,8 @@ def plan_alterations(
     Returns
     -------
     AlterationPlan
-        The changes, in the order of ``before``; falsy if there are none.
+        The changes, in the order of ``before``, but a name is freed before another
+        column takes it; falsy if there are none.
 
     Raises
     ------

@@ -4,9 +4,9 @@ An `Ending` says how far the request came, and what was answered;
 `rt_frames._protocol.meanings` says what that means, and whether to send it again.
 `retry` is the loop, for one request and for a whole multipart write.
 
-There are at most ``retries`` retries, within 60 s; the attempts of a multipart write may
-take longer, but not its waits. Before the n-th, `retry` waits a random time of up to
-0.5·2ⁿ s (8 s at most), or as long as the server's Retry-After says.
+There are at most ``retries`` retries, within 60 s; the attempts of a multipart write
+may take longer, but not its waits. Before the n-th, `retry` waits a random time of up
+to 0.5·2ⁿ s (8 s at most), or as long as the server's Retry-After says.
 """
 
 from __future__ import annotations

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import pyarrow as pa
 
 from rt_frames._display import Listing, as_html, as_text
-from rt_frames._names import duplicates, has_control_characters
+from rt_frames._names import duplicates, has_control_characters, join_path
 from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._schema.casts import (
     lossy_reason,
@@ -201,7 +201,7 @@ class AlterationPlan(Sequence[Alteration]):
     Parameters
     ----------
     changes : iterable of Alteration
-        Changes of columns, in the order in which they are sent.
+        Changes of columns.
     added : pyarrow.Schema, optional
         Columns to add, all null at first.
     dropped : sequence of str
@@ -212,7 +212,9 @@ class AlterationPlan(Sequence[Alteration]):
     Attributes
     ----------
     changes : tuple of Alteration
-        Changes of columns, in the order in which they are sent.
+        Changes of columns, in the order in which they are sent: the order in which they
+        were given, but a name is freed before another column takes it, and fields are
+        changed before the struct around them is renamed.
     added : pyarrow.Schema
         Columns to add, all null at first.
     dropped : tuple of str
@@ -245,7 +247,7 @@ class AlterationPlan(Sequence[Alteration]):
         left_alone: Iterable[str] = (),
     ) -> None:
         # as a frozen dataclass sets its fields
-        object.__setattr__(self, "changes", tuple(changes))
+        object.__setattr__(self, "changes", tuple(_one_by_one(list(changes))))
         object.__setattr__(self, "added", pa.schema([]) if added is None else added)
         object.__setattr__(self, "dropped", tuple(dropped))
         object.__setattr__(self, "left_alone", tuple(left_alone))
@@ -395,6 +397,67 @@ class AlterationPlan(Sequence[Alteration]):
         casts, others = map(_list_paths, AlterationPlan(self.changes).requests())
         advice = f"alter_table and plan.requests() make two: {casts}; then {others}."
         return [f"On folders and LanceDB's servers, {reason}. {advice}"]
+
+
+def _one_by_one(changes: list[Alteration]) -> Iterator[Alteration]:
+    """Order changes for a service that makes one after the other."""
+    first = _prerequisites(changes)
+    done = set[int]()
+    for change in changes:
+        # not recursive: a chain may be long
+        waiting = [change]
+        while waiting:
+            last = waiting.pop()
+            if id(last) in done:
+                continue
+            needs = [each for each in first.get(last.path, ()) if id(each) not in done]
+            if needs:
+                waiting += [last, *reversed(needs)]
+                continue
+            done.add(id(last))
+            yield last
+
+
+def _prerequisites(changes: list[Alteration]) -> dict[str, list[Alteration]]:
+    """Return what each rename waits for, by path.
+
+    These are changes inside of its column, whose paths it would change, and the rename
+    of the column that has its new name, unless the two exchange names.
+    """
+    renames = renamed_paths(changes)
+    first: dict[str, list[Alteration]] = {path: [] for path in renames}
+    exchanged = {path for cycle in find_cycles(renames) for path in cycle}
+    takers = {_new_path(path, renames): path for path in renames}
+    for change in changes:
+        path = change.path
+        if path in renames and path in takers and path not in exchanged:
+            first[takers[path]].append(change)
+        while path := path.rpartition(".")[0]:
+            if path in renames:
+                first[path].append(change)
+    return first
+
+
+def renamed_paths(changes: Iterable[Alteration]) -> dict[str, str]:
+    """Return new names by path."""
+    return {each.path: each.rename for each in changes if each.rename is not None}
+
+
+def _new_path(path: str, renames: Mapping[str, str]) -> str:
+    return join_path(path.rpartition(".")[0], renames[path])
+
+
+def find_cycles(renames: Mapping[str, str]) -> Iterator[list[str]]:
+    """Yield the paths of columns that exchange their names."""
+    seen = set[str]()
+    for path in renames:
+        chain: list[str] = []
+        while path in renames and path not in seen:
+            seen.add(path)
+            chain.append(path)
+            path = _new_path(path, renames)  # noqa: PLW2901  # follow the chain
+        if path in chain:
+            yield chain[chain.index(path) :]
 
 
 # notes below a plan, by the mark of a change

@@ -1,6 +1,7 @@
 """Two schemas → the plan that leads from one to the other.
 
-Columns are compared by name. Changes have the order and the paths of ``before``.
+Columns are compared by name. Changes have the paths of ``before`` and, but for renames
+in a chain, its order.
 Structs are compared field by field, also inside lists; any other type changes as a
 whole. The item names of lists and the order of fields are ignored.
 """
@@ -15,7 +16,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._names import did_you_mean, duplicates, join_path
-from rt_frames._schema.alterations import Alteration, AlterationPlan
+from rt_frames._schema.alterations import Alteration, AlterationPlan, find_cycles
 from rt_frames._schema.casts import family, list_kind_on_path
 from rt_frames._schema.data_type import (
     Parents,
@@ -225,17 +226,11 @@ def _renamed_path(path: str, renames: Mapping[str, str]) -> str:
 
 def check_no_cycle(rename: Mapping[str, str]) -> None:
     """Refuse columns that exchange names, as no schema shows whether that is done."""
-    for start in rename:
-        seen: list[str] = []
-        path = start
-        while path in rename and path not in seen:
-            seen.append(path)
-            path = join_path(path.rpartition(".")[0], rename[path])
-        if path == start and len(seen) > 1:
-            text = f"rename: columns {list_names(seen)} exchange their names, which a second call would undo"
-            raise AlterationError(
-                f"{text}; first rename one of them to a third name, in a separate call"
-            )
+    for cycle in find_cycles(rename):
+        text = f"rename: columns {list_names(cycle)} exchange their names, which a second call would undo"
+        raise AlterationError(
+            f"{text}; first rename one of them to a third name, in a separate call"
+        )
 
 
 def _check_option(option: str, values: Any, kind: type) -> Mapping[str, Any]:

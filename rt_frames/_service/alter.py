@@ -25,6 +25,8 @@ from rt_frames._schema.alterations import (
     AlterationPlan,
     by_kind,
     describe_changes,
+    find_cycles,
+    renamed_paths,
 )
 from rt_frames._schema.casts import list_kind_on_path
 from rt_frames._schema.data_type import iter_fields
@@ -105,7 +107,12 @@ def needs_rewrite(service: Service, plan: AlterationPlan) -> bool:
 
 
 def check_engine(service: Service, name: str, plan: AlterationPlan) -> None:
-    """Raise AlterationError if the engine is known, and refuses a change."""
+    """Raise AlterationError if the engine is known, and refuses a change.
+
+    An unknown one may make renames one after the other, and cannot exchange names.
+    """
+    if not service.dialect.knows_engine:
+        _check_no_exchange(plan)
     refused = [change for change in plan if change.refused]
     if not refused or not service.dialect.knows_engine:
         return
@@ -114,6 +121,15 @@ def check_engine(service: Service, name: str, plan: AlterationPlan) -> None:
     raise errors.AlterationError(
         f"the engine refuses {list_some(reasons)}; nothing was sent; {cure}"
     )
+
+
+def _check_no_exchange(plan: AlterationPlan) -> None:
+    for cycle in find_cycles(renamed_paths(plan)):
+        raise errors.AlterationError(
+            f"rename: columns {list_names(cycle)} exchange their names, and this service "
+            "may rename one after the other; nothing was sent; first rename one of them "
+            "to a third name, in a separate call"
+        )
 
 
 def send_all(service: Service, name: str, plan: AlterationPlan) -> WriteResult:

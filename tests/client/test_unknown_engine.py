@@ -10,10 +10,12 @@ import itertools
 import json
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import rt_frames as rt
 from rt_frames.errors import AlterationError, BadRequest
+from tests.support.servers import KEY
 
 UTC = pl.Datetime("ms", "UTC")
 DTYPES = [
@@ -98,3 +100,94 @@ def test_a_name_with_a_backtick_is_renamed_where_no_engine_is_known(remote, serv
     rt.table("t").rename({"a`b": "ab"})
     (request,) = server.requests
     assert json.loads(request.body)["alterations"] == [{"path": "a`b", "rename": "ab"}]
+
+
+def rename_one_by_one(names: list[str], request) -> list[str]:
+    """Carry out renames one after the other, as a service may."""
+    for change in json.loads(request.body)["alterations"]:
+        path = change["path"]
+        assert path in names, f"no column {path}"
+        parent = path.rpartition(".")[0]
+        new = f"{parent}.{change['rename']}".lstrip(".")
+        assert new not in names, f"{new} exists"
+        inside = f"{path}."
+        names = [
+            new
+            if name == path
+            else name.replace(inside, f"{new}.", 1)
+            if name.startswith(inside)
+            else name
+            for name in names
+        ]
+    return names
+
+
+CHAINS = {  # names, renames, names after them
+    "two": (["a", "b"], {"a": "b", "b": "c"}, ["b", "c"]),
+    "freed by a later column": (["b", "a"], {"b": "c", "a": "b"}, ["c", "b"]),
+    "four": (
+        ["d", "a", "c", "b"],
+        {"a": "b", "c": "d", "d": "e", "b": "c"},
+        ["e", "b", "d", "c"],
+    ),
+    "fields": (
+        ["s", "s.x", "s.y"],
+        {"s.x": "y", "s.y": "z"},
+        ["s", "s.y", "s.z"],
+    ),
+    "a struct and its field": (
+        ["s", "s.x"],
+        {"s": "t", "s.x": "y"},
+        ["t", "t.y"],
+    ),
+    "a struct that takes another's name": (
+        ["s", "s.x", "t", "t.x"],
+        {"s": "t", "s.x": "y", "t": "u", "t.x": "z"},
+        ["t", "t.y", "u", "u.z"],
+    ),
+}
+
+
+def schema_of(names: list[str]) -> pa.Schema:
+    def type_of(path: str) -> pa.DataType:
+        fields = [name for name in names if name.rpartition(".")[0] == path]
+        pairs = [(name.rpartition(".")[2], type_of(name)) for name in fields]
+        return pa.struct(pairs) if pairs else pa.int64()
+
+    return pa.schema([(name, type_of(name)) for name in names if "." not in name])
+
+
+@pytest.mark.parametrize(("names", "renames", "after"), CHAINS.values(), ids=CHAINS)
+def test_renames_in_a_chain_free_a_name_before_it_is_taken(
+    remote, server, names, renames, after
+):
+    rt.table("t").rename(renames)
+    rt.alter_columns("t", [{"path": p, "rename": n} for p, n in renames.items()])
+    rt.alter_table(schema_of(after), "t", schema_of(names), rename=renames)
+    assert len(server.requests) == 3
+    for request in server.requests:
+        assert rename_one_by_one(names, request) == after
+
+
+def test_a_long_chain_of_renames_is_sent_in_a_moment(remote, server):
+    names = [f"c{number}" for number in range(5001)]
+    rt.table("t").rename(dict(itertools.pairwise(names)))
+    sent = json.loads(server.requests[0].body)["alterations"]
+    assert [change["path"] for change in sent] == names[-2::-1]
+
+
+EXCHANGES = [{"a": "b", "b": "a"}, {"s.x": "y", "s.y": "z", "s.z": "x", "k": "l"}]
+
+
+@pytest.mark.parametrize("renames", EXCHANGES, ids=str)
+def test_names_are_exchanged_only_where_the_engine_is_known(remote, server, renames):
+    table = rt.table("t")
+    with pytest.raises(
+        AlterationError, match=r"exchange their names.*nothing was sent"
+    ):
+        table.rename(renames)
+    assert server.requests == []
+    client = rt.connect(server.url, api_key=KEY, dialect="lancedb", default=False)
+    client.table("t").rename(renames)
+    sent = json.loads(server.requests[-1].body)["alterations"]
+    assert [change["path"] for change in sent] == list(renames)

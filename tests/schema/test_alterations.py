@@ -43,6 +43,16 @@ CASES = {  # before, after, options, what is sent
         {},
         [],
     ),
+    "a name is freed before it is taken": (
+        {"a": I32, "b": I32, "c": I32},
+        {"b": I32, "d": I32, "c": I64},
+        {"rename": {"a": "b", "b": "d"}},
+        [
+            {"path": "b", "rename": "d"},
+            {"path": "a", "rename": "b"},
+            {"path": "c", **LONG},
+        ],
+    ),
     "changes come in the order of before": (
         {"b": I32, "a": I32},
         {"a": I64, "b": I64},
@@ -66,7 +76,7 @@ CASES = {  # before, after, options, what is sent
         {"s": POINT},
         {"t": pa.struct([("q", I32), ("y", I32)])},
         {"rename": {"s": "t", "s.x": "q"}},
-        [{"path": "s", "rename": "t"}, {"path": "s.x", "rename": "q"}],
+        [{"path": "s.x", "rename": "q"}, {"path": "s", "rename": "t"}],
     ),
     "what only before has is left alone": (
         {"a": I32, "b": I32},
