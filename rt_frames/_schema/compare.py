@@ -134,6 +134,13 @@ def _check_drops(
             raise ValueError(
                 f"drop_columns: {show_value(name)} is not the name of a whole column"
             )
+        taker = [old for old, new in renames.items() if new == name and "." not in old]
+        if taker:
+            raise ValueError(
+                f"drop_columns: {name!r} is to be the new name of {taker[0]!r}; nothing "
+                f"was sent; make two calls: first drop {name!r}, with a frame without "
+                "it and without rename, then rename"
+            )
         if name in after.names:
             raise ValueError(
                 f"drop_columns: the frame has column {name!r}; leave it out of the frame, or of drop_columns"

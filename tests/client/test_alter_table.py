@@ -244,6 +244,17 @@ def test_a_second_call_changes_nothing_and_says_so(table, options):
     assert stored(table).version == 3
 
 
+def test_a_name_that_is_dropped_and_taken_takes_the_two_calls_that_are_told(table):
+    today = STORED.drop("price").rename({"qty": "price"})
+    options = {"rename": {"qty": "price"}, "drop_columns": ["price"]}
+    words = "make two calls: first drop 'price', with a frame without it and without"
+    with pytest.raises(ValueError, match=words):
+        today.remote.alter_table("t", **options)
+    today.drop("price").remote.alter_table("t", drop_columns=["price"])
+    today.remote.alter_table("t", rename={"qty": "price"})
+    assert stored(table).to_table()["price"].to_pylist() == STORED["qty"].to_list()
+
+
 def test_what_is_half_done_is_finished(table):
     table.cast({"qty": "int32"})
     today = STORED.rename(RENAME).cast({"quantity": pl.Int32})
