@@ -144,6 +144,13 @@ def to_table(
     RemoteTable
         A handle to the table; ``rows``, ``nbytes`` and ``version`` describe this write.
 
+    Notes
+    -----
+    Data that is larger than a request may be, or of unknown size, goes in parts if the
+    server supports it. After their commit, the rows of the version that it reports are
+    counted, less those of the version before it in an append. They are not if the
+    server reports no version, or keeps no version before it.
+
     Raises
     ------
     ValueError, TypeError
@@ -154,8 +161,9 @@ def to_table(
     TableExistsError
         If the table exists.
     UploadInterrupted, OutcomeUnknown
-        If the connection failed during the request; the message says whether rows were
-        stored, as far as that is known.
+        If the connection failed during the request, or a write in parts stored another
+        number of rows than was sent; the message says whether rows were stored, as far
+        as that is known.
     RemoteError
         For every other failure; `rt_frames.errors` shows the tree.
 

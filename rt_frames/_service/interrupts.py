@@ -66,7 +66,7 @@ def _explain(last: LastAttempt) -> str:
         # a refusal is no news: nothing was changed
         return ""
     if isinstance(result, Result):
-        return _note(request, _was_done(_version_in(result.value)))
+        return _note(request, _was_done(version_in(result.value)))
     return _note(request, "")
 
 
@@ -86,7 +86,7 @@ def _was_done(version: int | None) -> str:
     return f"it was carried out (version {version})"
 
 
-def _version_in(value: object) -> int | None:
+def version_in(value: object) -> int | None:
     """Return the version in the value of a result, if it has one."""
     first = value[0] if isinstance(value, tuple) else value
     return first if isinstance(first, int) else None

@@ -3,12 +3,14 @@
 An upload is created, each part is a request with an Arrow stream of its own, and one
 last request commits them all. Until that request starts, nothing is visible, so the
 whole write can be aborted or restarted; afterwards it never is. No part is sent twice
-in one upload.
+in one upload. The commit does not know how many parts there were, so the rows of the
+version that it reports are counted.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 import uuid
 from collections.abc import Callable
@@ -35,14 +37,20 @@ from rt_frames._protocol.operations import (
     Operation,
 )
 from rt_frames._protocol.responses import parse_upload
+from rt_frames._service.interrupts import version_in
 from rt_frames._service.outcome import explained, make_error
 from rt_frames._service.service import Service
+from rt_frames._text import count
+
+log = logging.getLogger("rt_frames")
 
 # best effort: the user may have pressed Ctrl-C because the server hangs
 ABORT_SECONDS = 2.0
 
 # bytes sent, and the failure that stopped the rest
 Sent = tuple[int, Failure | None]
+# the table's version before the write, if it is known, and the rows that were sent
+Expected = tuple[int | None, int]
 
 
 class MultipartUpload:
@@ -72,6 +80,7 @@ class MultipartUpload:
         send: Callable[[Request], Sent],
         etag: str | None = None,
     ) -> None:
+        self._service = service
         self._session = service.session
         self._request = request
         self._dialect = service.dialect
@@ -81,19 +90,64 @@ class MultipartUpload:
         self._sent = 0
         self.commit_started = False
 
-    def run(self, explain: Callable[[Failure], Explanation]) -> Result:
-        """Send all parts and commit them, with retries if that is safe."""
+    def run(
+        self,
+        explain: Callable[[Failure], Explanation],
+        expected: Callable[[], Expected],
+    ) -> Result:
+        """Send all parts and commit them, with retries if that is safe.
+
+        Afterwards, the rows are counted and compared with the ``expected`` ones.
+        """
         outcome = retry(
             self._attempt, _may_repeat, self._request, self._session.retries
         )
         if isinstance(outcome, Result):
-            return outcome
+            doubt = self._count(version_in(outcome.value), *expected())
+            if not doubt:
+                return outcome
+            outcome = Failure(
+                errors.OutcomeUnknown,
+                f"table {self._request.purpose.table!r}: {doubt}",
+                acted="maybe",
+                facts={"request_id": outcome.request_id, "attempts": 1},
+            )
         facts = outcome.facts
         if issubclass(outcome.error, errors.TransportError):
             facts["bytes_sent"] = facts.get("bytes_sent", 0) + self._sent
         if outcome.error is errors.ConnectError and self._sent:
             outcome = replace(outcome, error=errors.UploadInterrupted)
         raise make_error(explained(outcome, explain), self._request.purpose)
+
+    def _count(self, version: int | None, before: int | None, rows: int) -> str:
+        """Return why a version does not hold the rows that were sent, or ""."""
+        if version is None:
+            return ""
+        if before is not None and version <= before:
+            return (
+                f"the commit of {count(rows, 'row')} reported version {version}, but the "
+                f"table had version {before} before"
+            )
+        name = str(self._request.purpose.table)
+        try:
+            found = self._service.count(name, version)
+            # of an append, others may have written since it began
+            if not self._replaces:
+                found -= self._service.count(name, version - 1)
+        except errors.TableNotFoundError:
+            # the version before is gone
+            return ""
+        except errors.RemoteError as error:
+            log.warning("the rows of table %s were not counted: %s", name, error)
+            return ""
+        if found == rows:
+            return ""
+        verb = "has" if self._replaces else "added"
+        return f"{count(rows, 'row')} were sent, but version {version} {verb} {found:,}"
+
+    @property
+    def _replaces(self) -> bool:
+        return self._request.operation in (REPLACE, ALTER)
 
     def _attempt(self, request: Request) -> Outcome:
         """Create an upload, send its parts and commit them."""
@@ -111,7 +165,7 @@ class MultipartUpload:
 
     def _send_and_commit(self, request: Request, upload: str) -> Outcome:
         path = self._path(APPEND) + upload
-        if request.operation in (REPLACE, ALTER):
+        if self._replaces:
             path += "&mode=overwrite"
         sent, failure = self._send(replace(request, path=path))
         self._sent += sent

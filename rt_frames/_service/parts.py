@@ -86,7 +86,7 @@ def send_in_parts(
         send: Callable[..., Sent] = stream.send
     else:
         send = functools.partial(send_parts, stream, service)
-    return _PartsWrite(service, request, send, created).run()
+    return _PartsWrite(service, request, send, created).run(lambda: stream.rows)
 
 
 class _PartsWrite:
@@ -114,10 +114,12 @@ class _PartsWrite:
         self._is_explained = False
         self._state_after_failure: Explanation | None = None
 
-    def run(self) -> Result:
-        """Send all parts and commit them."""
+    def run(self, rows: Callable[[], int]) -> Result:
+        """Send all parts and commit them. Afterwards, the ``rows`` are counted."""
         try:
-            return self._upload.run(self._explain_outcome)
+            return self._upload.run(
+                self._explain_outcome, lambda: (self._before.version, rows())
+            )
         except BaseException as error:
             # including errors of the source, and Ctrl-C
             self._add_note(error)

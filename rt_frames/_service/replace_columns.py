@@ -126,7 +126,9 @@ class _Rewriting:
             if service.replaces_in_one:
                 return self._replace(request)
             upload = MultipartUpload(service, request, self._send_parts)
-            return upload.run(self._explain_outcome)
+            return upload.run(
+                self._explain_outcome, lambda: (self._before.version, self.rows)
+            )
 
     def _explain_outcome(self, failure: Failure) -> Explanation:
         if failure.acted == "no":

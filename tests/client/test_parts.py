@@ -58,6 +58,9 @@ def client(hosted):
         yield client
 
 
+COUNTED = ["count_rows", "count_rows"]
+
+
 def numbers(hosted, name="t"):
     return hosted.tables[name].rows["n"].to_pylist()
 
@@ -65,7 +68,7 @@ def numbers(hosted, name="t"):
 def test_what_is_larger_than_a_part_goes_in_parts_and_in_order(client, hosted):
     table = client.create_table("t", frames(20), compression=None)
     begun = ["list", "create", "create_parts"]
-    assert hosted.steps == [*begun, *["part"] * 20, "complete"]
+    assert hosted.steps == [*begun, *["part"] * 20, "complete", *COUNTED]
     assert numbers(hosted) == list(range(20 * ROWS))
     assert max(hosted.sizes) < SMALL_PARTS.part_bytes
     assert hosted.part_ids == sorted(hosted.part_ids)
@@ -82,20 +85,20 @@ def test_what_is_larger_than_a_part_goes_in_parts_and_in_order(client, hosted):
 
 PARTS = ["create_parts", "part", "part", "part", "complete"]
 THERE = [
-    ("append", [-1, *ALL], ["describe", "describe"]),
-    ("replace", ALL, ["list", "describe"]),
+    ("append", [-1, *ALL], ["describe", "describe"], COUNTED),
+    ("replace", ALL, ["list", "describe"], COUNTED[:1]),
 ]
 
 
-@pytest.mark.parametrize(("if_exists", "after", "looks"), THERE)
+@pytest.mark.parametrize(("if_exists", "after", "looks", "counts"), THERE)
 def test_a_table_that_is_there_is_appended_to_or_replaced_in_parts(
-    client, hosted, if_exists, after, looks
+    client, hosted, if_exists, after, looks, counts
 ):
     client.create_table("t", OLD)
     del hosted.steps[:]
     table = client.create_table("t", frames(), if_exists=if_exists, compression=None)
     assert numbers(hosted) == after
-    assert hosted.steps == [*looks, *PARTS]
+    assert hosted.steps == [*looks, *PARTS, *counts]
     assert table.version == 2
     assert table.rows == 3 * ROWS
     client.create_table("new", frames(), if_exists=if_exists)

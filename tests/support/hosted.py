@@ -69,10 +69,16 @@ class Hosted:
     part_ids: list[str] = field(default_factory=list)
     lock: Any = field(default_factory=threading.RLock)
     changed: Callable[[str], None] = lambda _step: None
+    # by the number of the part, from 1
+    loses_part: Callable[[int], bool] = lambda _number: False
+    doubles_part: Callable[[int], bool] = lambda _number: False
     held: list[tuple[Request, str, int | None]] = field(default_factory=list)
     seen: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
     tells_version: bool = True
+    complete_tells_version: bool = True
+    # the last response to each step
+    told: dict[str, Any] = field(default_factory=dict)
     # of refusals that are made up
     retry_after: str = "0"
     # the version that reads see, by table
@@ -115,7 +121,11 @@ class Hosted:
                 )
                 continue
             with self.lock:
-                status, answer = self.answer(request, step)
+                if fault.startswith("as "):
+                    # nothing is done, and the response is that to an earlier request
+                    status, answer = self.told[fault.removeprefix("as ")]
+                else:
+                    status, answer = self.told[step] = self.answer(request, step)
                 if fault == "twice":
                     status, answer = self.answer(request, step)
             self.changed(step)
@@ -348,6 +358,10 @@ class Hosted:
             return 409, {"error": "there is such a part"}
         assert query["upload_part_id"] not in self.part_ids
         self.part_ids.append(query["upload_part_id"])
+        if self.loses_part(len(self.part_ids)):
+            return 200, {}
+        if self.doubles_part(len(self.part_ids)):
+            parts[query["upload_part_id"] + "b"] = rows
         parts[query["upload_part_id"]] = rows
         modes.add(query.get("mode", "append"))
         return 200, {}
@@ -363,6 +377,8 @@ class Hosted:
             return 409, {"error": "the table was changed meanwhile"}
         kept = [] if mode == "overwrite" else table.versions[-1]
         table.versions.append([*kept, *(parts[one] for one in sorted(parts))])
+        if not self.complete_tells_version:
+            return 200, {}
         return 200, {"version": len(table.versions)}
 
     def abort(self, _table: Table, _name: str, query: Any, *_: Any) -> tuple[int, Any]:
