@@ -9,6 +9,7 @@ sent what it was asked for, in one request, and answers for itself.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import time
 from dataclasses import replace
@@ -33,11 +34,15 @@ from rt_frames._schema.data_type import iter_fields
 from rt_frames._service.columns import add_columns, drop_columns
 from rt_frames._service.replace_columns import offer_rewrite
 from rt_frames._service.service import Service
+from rt_frames._service.steps import telling_steps
 from rt_frames._service.write import WriteResult
 from rt_frames._text import list_some
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 log = logging.getLogger("rt_frames")
 
@@ -134,20 +139,20 @@ def _check_no_exchange(plan: AlterationPlan) -> None:
 
 def send_all(service: Service, name: str, plan: AlterationPlan) -> WriteResult:
     """Change, add and drop columns, in this order, with a request for each step."""
-    done: list[str] = []
+    parts = _requests(service, plan)
+    steps = list(map(describe_changes, parts))
     result = WriteResult()
-    for part in _requests(service, plan):
-        try:
+    for number, part in enumerate(parts):
+        done = _list_steps("done before", steps[:number])
+        left = _list_steps("not sent", steps[number + 1 :])
+        with telling_steps(done, left, "makes what is missing"):
             result = send(service, name, part)
-        except BaseException as error:
-            if done:
-                error.add_note(
-                    f"changed before the error: {list_some(done)}; the same call makes "
-                    "the rest"
-                )
-            raise
-        done += describe_changes(part)
     return result
+
+
+def _list_steps(state: str, steps: Sequence[list[str]]) -> str:
+    changes = list(itertools.chain(*steps))
+    return f"{state}: {list_some(changes)}" if changes else ""
 
 
 def send(service: Service, name: str, plan: AlterationPlan) -> WriteResult:

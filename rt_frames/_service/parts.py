@@ -31,6 +31,7 @@ from rt_frames._service.outcome import (
     explain_commit,
 )
 from rt_frames._service.service import Service
+from rt_frames._service.steps import tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +123,7 @@ class _PartsWrite:
             )
         except BaseException as error:
             # including errors of the source, and Ctrl-C
-            self._add_note(error)
+            self._tell_state(error)
             raise
 
     def _explain_outcome(self, failure: Failure) -> Explanation:
@@ -136,13 +137,13 @@ class _PartsWrite:
             if_unchanged=self._if_unchanged,
         )
 
-    def _add_note(self, error: BaseException) -> None:
+    def _tell_state(self, error: BaseException) -> None:
         """Add the state of the table to an error that does not report it."""
         if self._is_explained or self._upload.commit_started:
             return
         state = self._clean_up()
         if state != _NOTHING_STORED:
-            error.add_note(f"table {self._name!r}: {state.found}; {state.cure}")
+            tell(error, f"table {self._name!r}: {state.found}; {state.cure}")
 
     def _clean_up(self) -> Explanation:
         """Drop the empty table, once. Return the table's state, with a cure if any."""

@@ -60,6 +60,7 @@ from rt_frames._service.outcome import (
 )
 from rt_frames._service.parts import name_blocked, send_in_parts
 from rt_frames._service.service import Service
+from rt_frames._service.steps import telling_steps
 from rt_frames._text import count, format_bytes, list_names
 
 if TYPE_CHECKING:
@@ -250,7 +251,10 @@ def _add_rows(
     existing = set(table.schema.names) if table.schema else set[str]()
     unknown = [field for field in source.schema if field.name not in existing]
     added = new_columns(unknown, existing)
-    if len(added):
+    if not len(added):
+        return _upload(service, purpose, source, options, cluster, table)
+    names = list_names(added.names)
+    with telling_steps("", "no row was sent", "adds the columns and writes the rows"):
         result = add_columns(
             service,
             name,
@@ -258,21 +262,14 @@ def _add_rows(
             before=table,
             exhausts_source=purpose.exhausts_source,
         )
+    done = f"columns {names} were added before, and contain nulls"
+    with telling_steps(done, "", "would now only write the rows"):
         version = result.value
         # of an unknown outcome; what follows is compared with it
         if version is None:
             version = service.describe(name).version
         table = table._replace(version=version)
-    try:
         return _upload(service, purpose, source, options, cluster, table)
-    except BaseException as error:
-        if len(added):
-            error.add_note(
-                f"table {name!r}: columns {list_names(added.names)} were added before "
-                "the error, and contain nulls; the same call would now only write the "
-                "rows"
-            )
-        raise
 
 
 def _skip(service: Service, purpose: Purpose) -> WriteResult:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import signal
-import threading
-import time
 from collections.abc import Iterator
 
 import polars as pl
@@ -19,7 +16,6 @@ from rt_frames.errors import (
     ConflictError,
     UnsupportedTypeError,
 )
-from tests.support.hosted import Hosted, Table
 
 BASE = pa.table({"id": [1, 2], "s": ["x", None]})
 DAY = dt.date(2024, 2, 29)
@@ -105,10 +101,9 @@ def test_a_refusal_after_columns_were_added_says_so_and_the_same_call_finishes(
     words = "column 'id', item 1, row 0"
     with pytest.raises(UnsupportedTypeError, match=words) as refused:
         place.append(name, rows(300), add_columns=True)
-    (note,) = refused.value.__notes__
-    assert note == (
-        f"table '{name}': columns 'x' were added before the error, and contain "
-        "nulls; the same call would now only write the rows"
+    assert str(refused.value).endswith(
+        "; columns 'x' were added before, and contain nulls; the same call would now "
+        "only write the rows"
     )
     assert place.read(name).to_pydict() == {**BASE.to_pydict(), "x": [None, None]}
     place.append(name, rows(6), add_columns=True)
@@ -169,43 +164,6 @@ def test_only_drop_columns_drops(place, name, rewrite):
     table = alter(place, name, {"id": "int64"}, drop_columns=["x"], rewrite=rewrite)
     assert table.version == 2
     assert place.read(name).equals(BASE)
-
-
-NARROWER = {"id": "int32", "new": "int8"}
-BOTH = {"add_columns": True, "drop_columns": ["old"]}
-
-
-@pytest.fixture
-def hosted():
-    return Hosted(tables={"t": Table([[BASE.append_column("old", [[1, 2]])]])})
-
-
-def test_what_fails_half_way_names_what_was_done_and_the_same_call_finishes(hosted):
-    hosted.meet("drop_columns", "400", 1)
-    with hosted.connect() as client:
-        with pytest.raises(BadRequest) as refused:
-            rt.alter_table(NARROWER, "t", client=client, **BOTH)
-        rt.alter_table(NARROWER, "t", client=client, **BOTH)
-    (note,) = refused.value.__notes__
-    done = "id: int64 to int32; new: added, int8"
-    assert note.startswith(f"changed before the error: {done}")
-    assert note.endswith("the same call makes the rest")
-    assert hosted.tables["t"].rows.column_names == ["id", "s", "new"]
-
-
-def test_an_interrupt_half_way_names_what_was_done(hosted):
-    main = threading.main_thread().ident
-
-    def press(step):
-        if step == "add_columns":
-            signal.pthread_kill(main, signal.SIGINT)
-            time.sleep(0.2)
-
-    hosted.changed = press
-    with hosted.connect() as client, pytest.raises(KeyboardInterrupt) as interrupt:
-        rt.alter_table(NARROWER, "t", client=client, **BOTH)
-    words = "changed before the error: id: int64 to int32"
-    assert words in "\n".join(interrupt.value.__notes__)
 
 
 def and_meanwhile(rows: pa.Table, happens) -> Iterator[pa.Table]:

@@ -225,6 +225,7 @@ OF_CHANGES = {  # as ADVICE; a call is made again at once, or once the service i
     "before the next call": "again",
     "no row was stored": "again",
     "run the same call again": "again",
+    "the same call": "again",
 }
 
 

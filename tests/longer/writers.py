@@ -72,9 +72,9 @@ class Pair:
         except REFUSALS as error:
             if isinstance(error, rt.errors.OutcomeUnknown):
                 raise
-            notes = " ".join(getattr(error, "__notes__", ()))
-            self.steps[number] = int("were added before the error" in notes)
-            self.outcomes[number] = f"{type(error).__name__}: {error} {notes}"
+            notes = " ".join([str(error), *getattr(error, "__notes__", ())])
+            self.steps[number] = int("were added before, and contain nulls" in notes)
+            self.outcomes[number] = f"{type(error).__name__}: {notes}"
         else:
             self.steps[number] = len(call.steps)
             self.outcomes[number] = "done"
