@@ -252,6 +252,11 @@ class Request:
         return self.step or self.operation.effect
 
     @property
+    def has_open_body(self) -> bool:
+        """Whether the documentation leaves the body of a success open."""
+        return self.operation.is_documented_at(self.path, self.purpose.table)
+
+    @property
     def action(self) -> str:
         """The operation in the words of errors, such as "create table 'a'"."""
         return self.operation.action.format(f"table {self.purpose.table!r}")

@@ -364,7 +364,7 @@ def _explain(request: Request, ending: Ending) -> Failure | None:
     elif request.operation.effect != "read":
         doubt = _DOUBTS.get(response.status, f"unexpected status {response.status}")
         if response.status in _CONFIRMING:
-            doubt = find_doubt(response)
+            doubt = find_doubt(response, is_open=request.has_open_body)
     if not doubt:
         return None
     unconfirmed = dataclasses.replace(ending, how=how, reason=doubt)

@@ -45,6 +45,15 @@ class Operation:
     lancedb: str | None = None
     folder: str | None = None
 
+    def is_documented_at(self, path: str, table: str | None) -> bool:
+        """Return whether a path is documented: the documentation leaves bodies open."""
+        template = self.documented
+        return template is not None and path == template.format(_quote(table))
+
+
+def _quote(table: str | None) -> str:
+    return quote(table or "", safe="")
+
 
 LIST = Operation(
     "list",
@@ -257,7 +266,7 @@ class Dialect:
         for column in self.columns:
             template: str | None = getattr(operation, column)
             if template is not None:
-                return template.format(quote(table or "", safe=""))
+                return template.format(_quote(table))
         raise ValueError(
             f'cannot {operation.ability} with dialect="{self.name}"; {_OTHER_API}'
         )

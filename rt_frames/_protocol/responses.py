@@ -33,6 +33,8 @@ MAX_LIST_BYTES = 16 * 2**20
 # characters of a service's message that an error keeps
 MAX_MESSAGE = 300
 _MAX_BODY_SHOWN = 2000
+_ARROW_TYPE = "application/vnd.apache.arrow"
+_NEXT_PAGE = "next_page_token"
 _MESSAGE_FIELDS = (
     "error",
     "detail",
@@ -109,11 +111,31 @@ def parse_table_names(response: Response) -> tuple[list[str], str | None]:
     return names, token
 
 
+def parse_open_names(response: Response) -> tuple[list[str], str | None] | None:
+    """Return names and token as `parse_table_names`, or None if the body has nothing.
+
+    A service may respond so for a project without tables.
+    """
+    body = response.body.strip()
+    content = decode_json(body)
+    is_null = body == b"null" or (
+        isinstance(content, dict) and content.get("tables", ...) is None
+    )
+    is_whole = response.status in (200, 204) and not response.problem
+    if is_whole and (not body or is_null):
+        return None
+    return parse_table_names(response)
+
+
 def _parse_token(content: Any) -> str | None:
     """Return the token of the next page, for a query string, or None."""
-    token = get_field(content, "page_token")
+    field = _NEXT_PAGE
+    # beside it, page_token may be that of this page
+    if get_field(content, field) is None:
+        field = "page_token"
+    token = get_field(content, field)
     if not isinstance(token, str | None):
-        raise ValueError("the response's page_token is not a string")
+        raise ValueError(f"the response's {field} is not a string")
     return quote(token, safe="") if token else None
 
 
@@ -283,28 +305,31 @@ def _whole_number(response: Response, name: str) -> int | None:
     return value if type(value) is int else None
 
 
-def find_doubt(response: Response) -> str:
+def find_doubt(response: Response, *, is_open: bool = False) -> str:
     """Return why the body of a success does not confirm a write, or "".
 
-    Confirmed: no body, or a JSON object without an error. Anything else comes from a
-    proxy.
+    Confirmed: no body, or a JSON object without an error; if the documentation leaves
+    the body open, other JSON, too, and Arrow data. Anything else comes from a proxy.
     """
     status = response.status
     start = response.body.lstrip()[:1]
     # some frameworks label JSON so by default
-    content_type = response.headers.get("Content-Type", "").lower()
+    content_type = response.headers.get("Content-Type", "").strip().lower()
     is_html = status != 204 and "text/html" in content_type
     if start == b"<" or (is_html and (start != b"{" or response.problem)):
         return f"the {status} response is a web page: check the URL"
     if response.problem:
         return f"the {status} response cannot be read: {response.problem}"
-    if not start:
+    if not start or (is_open and content_type.startswith(_ARROW_TYPE)):
         return ""
     content = decode_json(response.body)
-    if not isinstance(content, dict):
+    is_other_json = content is not None or response.body.strip() == b"null"
+    is_confirmed = is_open and is_other_json and not content_type.startswith("text/")
+    if not isinstance(content, dict) and not is_confirmed:
         shown = show_body(response)[:100]
         return f"the {status} response is not a JSON object: {shown!r}"
-    if not content.get("error"):
+    items = content if isinstance(content, list) else [content]
+    if not any(get_field(item, "error") for item in items):
         return ""
     message = find_message(response) or "without a message"
     return f"the {status} response reports an error, {message}"

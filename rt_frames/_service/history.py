@@ -37,7 +37,7 @@ def list_versions(
     request = Request(
         Purpose(HISTORY, name), path, parse_versions, headers=fresh_headers(since)
     )
-    versions: list[Version] = service.list_pages(request)
+    versions: list[Version] = service.list_pages(request) or []
     versions.sort(key=attrgetter("version"), reverse=True)
     return versions[:limit]
 

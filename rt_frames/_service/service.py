@@ -33,6 +33,7 @@ from rt_frames._protocol.responses import (
     Description,
     parse_count,
     parse_description,
+    parse_open_names,
     parse_table_names,
 )
 from rt_frames._service.interrupts import noting_interrupts
@@ -175,10 +176,14 @@ class Service:
             failure = self._name_dialect(failure)
         raise make_error(failure, purpose)
 
-    def list_tables(
+    def list_tables(self) -> list[str]:
+        """List all tables, following pages."""
+        return self._list() or []
+
+    def _list(
         self, before: Purpose | None = None, retries: int | None = None
-    ) -> list[str]:
-        """List all tables, following pages.
+    ) -> list[str] | None:
+        """List all tables, or return None if the service responds with nothing.
 
         ``before`` is the write that this check precedes; errors name its table.
         """
@@ -186,12 +191,17 @@ class Service:
         if before is not None:
             purpose = before._replace(operation=LIST, exist_ok=False, cures=NO_CURES)
         headers = fresh_headers() if self.dialect.has(operations.DESCRIBE) else {}
-        path = self.dialect.path(LIST)
-        request = Request(purpose, path, parse_table_names, "GET", headers=headers)
+        request = Request(
+            purpose, self.dialect.path(LIST), parse_table_names, "GET", headers=headers
+        )
+        if request.has_open_body:
+            request = dataclasses.replace(request, parse=parse_open_names)
         return self.list_pages(request, retries)
 
-    def list_pages(self, first: Request, retries: int | None = None) -> list[Any]:
-        """Return all items of a list, following pages."""
+    def list_pages(
+        self, first: Request, retries: int | None = None
+    ) -> list[Any] | None:
+        """Return all items of a list, following pages; None if a page is empty."""
         deadline = time.monotonic() + self._options.timeouts.read
         separator = "&" if "?" in first.path else "?"
         request = first
@@ -199,6 +209,8 @@ class Service:
         tokens: set[str] = set()
         while True:
             result = self.send(request, retries=retries)
+            if result.value is None:
+                return None
             page, token = result.value
             items += page
             if token is None:
@@ -222,8 +234,15 @@ class Service:
         """Return whether a table is listed, or None if the list cannot be read."""
         # must not mask the first failure
         with contextlib.suppress(Exception):
-            return name in self.list_tables(retries=0)
+            return _is_in(name, self._list(retries=0))
         return None
+
+    def is_listed_before(self, write: Purpose) -> bool | None:
+        """Return whether the table of a write is listed; None if that is not told.
+
+        Raise if the service refuses the list.
+        """
+        return _is_in(write.table, self._list(before=write))
 
     def _name_dialect(self, failure: Failure) -> Failure:
         """Offer LanceDB's dialect if the server lists its tables in it.
@@ -320,6 +339,11 @@ class Service:
         )
         value: T = self.send(request).value
         return value
+
+
+def _is_in(name: str | None, listed: list[str] | None) -> bool | None:
+    # without a table, or truncated: it would mean that it is safe to send again
+    return None if listed is None else name in listed
 
 
 def fresh_headers(version: int | None = None) -> dict[str, str]:

@@ -296,7 +296,7 @@ def _check_name_is_free(
     is_small = nbytes is not None and nbytes <= LIST_FIRST_ABOVE
     if is_small and not purpose.exist_ok:
         return None
-    listed = purpose.table in service.list_tables(before=purpose)
+    listed = service.is_listed_before(purpose)
     if listed and purpose.operation == CREATE and not purpose.exist_ok:
         failure = Failure(
             errors.TableExistsError,

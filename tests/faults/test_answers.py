@@ -17,6 +17,7 @@ import rt_frames as rt
 from rt_frames import errors
 from tests.support.faults import connected, fails, in_bounds, patient
 from tests.support.hosted import SMALL_PARTS, Hosted, serving
+from tests.support.local import stream
 from tests.support.servers import KEY, Connection, Server
 
 SMALL = pa.table({"a": [1, 2]})
@@ -500,16 +501,54 @@ def test_a_success_has_no_body_or_a_json_object_of_whatever_type(
     assert alter(remote).version == version
 
 
+ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
+JSON = {"Content-Type": "application/json; charset=utf-8"}
+OPEN = {  # what the documentation leaves open
+    "null": (200, b"null", JSON),
+    "a word": (201, b'"created"', JSON),
+    "a list": (200, b"[]\n", JSON),
+    "a list of an untold type": (200, b'[{"version": 2}]', {}),
+    "a number": (200, b"0", JSON),
+    "false": (200, b"false", JSON),
+    "Arrow": (200, stream(pa.table({"version": [2]})), ARROW),
+    "Arrow with a parameter": (
+        201,
+        b"\xff\xff",
+        {"Content-Type": f"{ARROW['Content-Type']}; x=1"},
+    ),
+}
+
+
+@pytest.mark.parametrize("answer", OPEN.values(), ids=OPEN)
+def test_the_documented_service_may_confirm_with_any_json_and_with_arrow(
+    remote, server, answer
+):
+    server.answering(answer)
+    assert create(remote).created is True
+    assert alter(remote).version is None
+    assert len(server.posts) == 2
+
+
+@pytest.mark.parametrize("answer", OPEN.values(), ids=OPEN)
+def test_F38_other_services_confirm_as_they_are_known_to(server, answer):
+    server.answering(answer)
+    client = connected(server, dialect="lancedb", retries=0)
+    for call in (create, alter):
+        with pytest.raises(errors.OutcomeUnknown, match="not a JSON object"):
+            call(client)
+
+
 PACKED_HTML = {**HTML, "Content-Encoding": "gzip"}
-JSON = {"Content-Type": "application/json"}
 DOUBTED = {  # an answer that says success, and what is told of it
     "an error without words": (201, {"version": 2, "error": {"code": 3}}, {}, "error"),
     "an error with the key": (200, {"error": f"not for {KEY}"}, {}, "not for ***"),
     "text": (200, b"It works!", {}, "It works!"),
     "text of HTML": (200, b"It works!", HTML, "web page"),
     "the key": (200, f"{KEY} \n".encode(), {}, "***"),
-    "null": (200, b"null", {}, "null"),
-    "an array": (200, b"[1]", {}, "not a JSON object"),
+    "null as text": (200, b"null", {"Content-Type": "text/plain"}, "null"),
+    "an array as text": (200, b"[1]", {"Content-Type": "text/plain"}, "[1]"),
+    "an error in an array": (200, b'[{"error": "no room"}]', JSON, "no room"),
+    "an error as Arrow's": (200, b"<html>", ARROW, "web page"),
     "no text": (200, b"\xff", {}, "not a JSON object"),
     "JSON without end": (200, b"{" * 100_000, {}, "not a JSON object"),
     "HTML alone": (200, b"", HTML, "web page"),

@@ -15,7 +15,7 @@ import pytest
 
 import rt_frames as rt
 from rt_frames import errors
-from tests.support.faults import in_bounds, patient
+from tests.support.faults import connected, in_bounds, patient
 from tests.support.local import stream
 from tests.support.servers import KEY, Connection
 
@@ -81,6 +81,67 @@ LISTS = [
 def test_a_list_is_understood_in_every_form(remote, server, body):
     server.listing((200, body))
     assert remote.list_tables() == ["a", "b"]
+
+
+NAMED_NEXT = [
+    {"tables": ["a"], "next_page_token": "x/y"},
+    # which repeats that of the request
+    {"tables": ["b"], "next_page_token": "z", "page_token": "x/y"},
+    {"tables": ["c"], "next_page_token": None},
+]
+
+
+def test_a_list_with_a_next_page_token_is_followed(remote, server):
+    server.listing(*[(200, page) for page in NAMED_NEXT])
+    assert remote.list_tables() == ["a", "b", "c"]
+    paths = [request.path for request in server.requests]
+    assert paths == [
+        "/v1/tables",
+        "/v1/tables?page_token=x%2Fy",
+        "/v1/tables?page_token=z",
+    ]
+
+
+NOTHING = [
+    (204, b""),
+    (200, b""),
+    (200, b"\r\n"),
+    (200, b"null"),
+    (200, {"tables": None}),
+]
+
+
+@pytest.mark.parametrize("answer", NOTHING)
+def test_a_project_without_tables_may_be_listed_with_nothing(remote, server, answer):
+    server.listing(answer)
+    assert remote.list_tables() == []
+
+
+@pytest.mark.parametrize("answer", NOTHING)
+def test_a_list_with_nothing_never_says_that_it_is_safe_to_send_again(server, answer):
+    def script(connection):
+        while True:
+            request = connection.body(connection.head())
+            connection.answer(*(answer if request.method == "GET" else (500, b"")))
+
+    server.script = script
+    client = connected(server, dialect="documented", retries=0)
+    rows = iter([pa.table({"a": [1]})])
+    words = "the tables could not be listed, so table 't' may exist"
+    with pytest.raises(errors.ServerError, match=words) as caught:
+        client.create_table("t", rows)
+    assert caught.value.listed_before is None
+    assert caught.value.listed is None
+    paths = [request.route for request in server.requests]
+    assert paths == ["GET /v1/tables", "POST /v1/tables/t", "GET /v1/tables"]
+
+
+@pytest.mark.parametrize("answer", NOTHING)
+def test_of_other_services_a_list_with_nothing_is_an_error(server, answer):
+    server.listing(answer)
+    client = connected(server, dialect="lancedb", retries=0)
+    with pytest.raises(errors.ResponseError, match="could not list tables"):
+        client.list_tables()
 
 
 @pytest.mark.parametrize("size", range(8, len(ARROW_LIST), 40))
