@@ -93,6 +93,9 @@ _CERTIFICATE = (
     'verify="PATH"'
 )
 _CHECK_TABLE = "check the table before sending it again"
+DROP_EMPTY = (
+    "wait for the service's timeout, drop the table if it is empty, and send again"
+)
 _CHECK_LIST = (
     "wait until the service's time-out is over, then list the tables to see whether it "
     "exists"
@@ -197,6 +200,7 @@ MEANINGS = (
         "never",
         _CHECK_LIST,
     ),
+    Meaning(_UNCONFIRMED, "empty", _Unknown, "maybe", "never", DROP_EMPTY),
     Meaning(_UNCONFIRMED, "any", _Unknown, "maybe", "never", _CHECK_TABLE),
     Meaning("unreadable", "any", _Response, "no", "again", "check the URL"),
     # the service refused, and did nothing
@@ -279,6 +283,7 @@ MEANINGS = (
     Meaning("499|5xx", "read", _Server, "no", "never", _LATER),
     Meaning("499|5xx", "begin|part", _Server, "no", "anew"),
     Meaning("499|5xx", "change:drop", _Server, "maybe", "never", _CHECK_LIST),
+    Meaning("499|5xx", "empty", _Server, "maybe", "never", DROP_EMPTY),
     Meaning("499|5xx", "any", _Server, "maybe", "never", _CHECK_TABLE),
     Meaning("4xx|6xx", "any", _Response, "no", "never"),
 )

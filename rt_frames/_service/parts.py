@@ -6,6 +6,7 @@ and dropped again if the write fails before its commit started.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +21,7 @@ from rt_frames._protocol.calls import (
     Request,
     Result,
 )
+from rt_frames._protocol.meanings import DROP_EMPTY
 from rt_frames._protocol.operations import CREATE
 from rt_frames._protocol.responses import Description, parse_version
 from rt_frames._service.changes import drop
@@ -34,7 +36,7 @@ from rt_frames._service.service import Service
 from rt_frames._service.steps import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rt_frames._frames.source import Source
     from rt_frames._protocol.responses import Response
@@ -44,9 +46,6 @@ log = logging.getLogger("rt_frames")
 # seconds; the write has failed, and its error should not wait long
 CLEAN_UP_SECONDS = 10.0
 _NOTHING_STORED = Explanation("nothing was stored")
-_DROP_LATE = (
-    "wait for the service's timeout, drop table {!r} if it is empty, and send again"
-)
 _EMPTY_LEFT = (
     "table {!r}, created for this write, may still exist; if it is empty, drop it before "
     "sending again"
@@ -79,15 +78,40 @@ def send_in_parts(
     """
     purpose = request.purpose
     created = None
-    if purpose.operation == CREATE or purpose.listed_before is False:
-        created = _create_empty(service, request, source, if_exists)
-        if created is None and purpose.operation == CREATE:
-            return Result(None, "", 0, created=False)
-    if isinstance(stream, ClusterStream):
-        send: Callable[..., Sent] = stream.send
-    else:
-        send = functools.partial(send_parts, stream, service)
-    return _PartsWrite(service, request, send, created).run(lambda: stream.rows)
+    with _leaving_no_empty_table(service, request):
+        if purpose.operation == CREATE or purpose.listed_before is False:
+            created = _create_empty(service, request, source, if_exists)
+            if created is None and purpose.operation == CREATE:
+                return Result(None, "", 0, created=False)
+        if isinstance(stream, ClusterStream):
+            send: Callable[..., Sent] = stream.send
+        else:
+            send = functools.partial(send_parts, stream, service)
+        return _PartsWrite(service, request, send, created).run(lambda: stream.rows)
+
+
+@contextlib.contextmanager
+def _leaving_no_empty_table(service: Service, request: Request) -> Iterator[None]:
+    """Drop the empty table if an interrupt comes just after it was created."""
+    try:
+        yield
+    except errors.RemoteError:
+        raise
+    except BaseException as error:
+        last = request.purpose.last_attempt
+        if last is None or last.request is None or last.request.step != "empty":
+            raise
+        # without a response, the note of the interrupt says what to do
+        if isinstance(last.outcome, Result):
+            version, etag = last.outcome.value
+            created = _NewTable(Description(None, version), etag)
+            name = str(request.purpose.table)
+            state = _drop_empty(service, name, created)
+            if state == _NOTHING_STORED:
+                last.clear()
+            else:
+                tell(error, f"table {name!r}: {state.found}; {state.cure}")
+        raise
 
 
 class _PartsWrite:
@@ -110,7 +134,7 @@ class _PartsWrite:
         else:
             self._before = created.table
             etag = created.etag
-            self._if_unchanged = f"{MAY_TAKE_EFFECT}: {_DROP_LATE.format(self._name)}"
+            self._if_unchanged = f"{MAY_TAKE_EFFECT}: {DROP_EMPTY}"
         self._upload = MultipartUpload(service, request, send, etag)
         self._is_explained = False
         self._state_after_failure: Explanation | None = None
@@ -149,7 +173,10 @@ class _PartsWrite:
         """Drop the empty table, once. Return the table's state, with a cure if any."""
         if self._state_after_failure is None:
             self._state_after_failure = _drop_empty(
-                self._service, self._name, self._upload, self._created
+                self._service,
+                self._name,
+                self._created,
+                may_drop=not self._upload.commit_started,
             )
         return self._state_after_failure
 
@@ -161,7 +188,7 @@ def _create_empty(
     name = str(request.purpose.table)
     create = _empty_request(service, request, source, if_exists)
     try:
-        result = service.send(create, functools.partial(_explain_create, name))
+        result = service.send(create, _explain_create)
     except errors.TableExistsError as error:
         if if_exists != "replace":
             raise
@@ -208,10 +235,9 @@ def _empty_request(
     )
 
 
-def _explain_create(name: str, failure: Failure) -> Explanation:  # noqa: ARG001  # as all explanations
+def _explain_create(failure: Failure) -> Explanation:  # noqa: ARG001  # as all explanations
     return Explanation(
         "no row was sent, but the service may still create the table",
-        _DROP_LATE.format(name),
     )
 
 
@@ -237,7 +263,7 @@ def _exists(service: Service, name: str) -> bool | None:
 
 
 def _drop_empty(
-    service: Service, name: str, upload: MultipartUpload, created: _NewTable | None
+    service: Service, name: str, created: _NewTable | None, *, may_drop: bool = True
 ) -> Explanation:
     """Drop the empty table unless somebody changed it. Return the table's state."""
     if created is None:
@@ -254,7 +280,7 @@ def _drop_empty(
                 f"{_NOTHING_STORED.found}; somebody else changed table {name!r}, so it "
                 "was not dropped"
             )
-        if not upload.commit_started:
+        if may_drop:
             drop(service, name, etag=created.etag, max_timeout=CLEAN_UP_SECONDS)
             return _NOTHING_STORED
     except errors.TableNotFoundError:

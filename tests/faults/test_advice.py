@@ -70,7 +70,7 @@ class Writer:
 unchanged = Writer.send_if_unchanged
 # in the order in which they are looked for: what an error says, and what is then done
 ADVICE = {
-    "drop table 't' if it is empty, and send again": Writer.wait_drop_and_send,
+    "drop the table if it is empty, and send again": Writer.wait_drop_and_send,
     "if it is empty, drop it before sending again": Writer.drop_and_send,
     "drop it, and send again": Writer.drop_and_send,
     "wait for the service's timeout, and check again before sending again": unchanged,
