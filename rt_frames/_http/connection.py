@@ -58,6 +58,7 @@ from urllib3.exceptions import NewConnectionError, ProxyError
 from urllib3.util.ssltransport import SSLTransport
 from urllib3.util.wait import wait_for_read
 
+from rt_frames._http.foreign import raise_foreign
 from rt_frames._http.upload import Upload
 
 # seconds that a write may block before the server's response is polled
@@ -251,6 +252,7 @@ class UploadConnection(HTTPConnection):
             try:
                 unsent = unsent[sock.send(unsent) :]
             except OSError as error:
+                raise_foreign(error)
                 if not isinstance(error, TimeoutError) or time.monotonic() > deadline:
                     upload.fail(error)
                     return False
@@ -269,6 +271,7 @@ class UploadConnection(HTTPConnection):
             # a TLS record without data
             return False
         except OSError as error:
+            raise_foreign(error)
             upload.fail(error)
             return True
         finally:

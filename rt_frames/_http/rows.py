@@ -97,6 +97,7 @@ class Rows:
                 batch = next(self._reader, None)
             self._body.check_end()
         except (OSError, ValueError, pa.ArrowException) as error:
+            raise_foreign(error)
             reason = f"the response failed after {count(rows, 'row')} ({one_line(str(error), 200)}); read it again"
             raise self._fail(reason) from None
         finally:

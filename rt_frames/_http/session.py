@@ -123,7 +123,7 @@ class Session:
                 status = str(reply.status)
                 self._note_version(reply)
                 return self._read(request, upload, reply)
-            source_error = upload.source_error
+            raised = upload.source_error
         finally:
             # the error's frames hold the upload
             upload.source_error = None
@@ -137,10 +137,10 @@ class Session:
                 request.id,
             )
         try:
-            raise source_error
+            raise raised
         finally:
             # a cycle of error and frame would keep the caller's data alive
-            del source_error
+            del raised
 
     def _new_upload(self, request: Request) -> Upload:
         return Upload(

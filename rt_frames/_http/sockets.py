@@ -11,7 +11,7 @@ import http.client
 import os
 import ssl
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import requests
 import urllib3
@@ -29,6 +29,7 @@ from urllib3.util import parse_url
 
 from rt_frames._http.arguments import Key, Secrets, find_ca_bundle, is_loopback
 from rt_frames._http.connection import Adapter
+from rt_frames._http.foreign import find_foreign, iter_causes, raise_foreign
 from rt_frames._http.transport import Head, ReplyError
 from rt_frames._http.upload import Upload
 from rt_frames._protocol.meanings import Ending, How
@@ -61,9 +62,10 @@ class SocketReply:
             return self._response.raw.read1(
                 min(size, RECEIVE_BYTES), decode_content=False
             )
-        except urllib3.exceptions.ReadTimeoutError:
-            raise ReplyError("it did not arrive in time") from None
-        except urllib3.exceptions.HTTPError:
+        except urllib3.exceptions.HTTPError as error:
+            raise_foreign(error)
+            if isinstance(error, urllib3.exceptions.ReadTimeoutError):
+                raise ReplyError("it did not arrive in time") from None
             raise ReplyError("the connection closed before its end") from None
 
     def close(self) -> None:
@@ -116,7 +118,15 @@ class SocketTransport:
             if upload.source_error is not None:
                 # which the session raises, with its frames
                 return Ending("partly sent")
-            return self._explain(head, upload, error)
+            foreign = find_foreign(error)
+            if foreign is None:
+                return self._explain(head, upload, error)
+        # outside the try, so that the request's error does not become its context
+        try:
+            raise foreign
+        finally:
+            # a cycle of error and frame would keep the caller's data alive
+            del foreign
 
     def _exchange(self, head: Head, upload: Upload) -> SocketReply:
         url = self.base + head.path
@@ -144,11 +154,11 @@ class SocketTransport:
 
     def _explain(self, head: Head, upload: Upload, error: BaseException) -> Ending:
         try:
-            causes = list(_iter_causes(upload.cause or error))
+            causes = list(iter_causes(upload.cause or error))
             return self._find_ending(head, upload, causes)
         finally:
             # the frames form a cycle with the error, and keep the caller's data alive
-            for cause in _iter_causes(error):
+            for cause in iter_causes(error):
                 traceback.clear_frames(cause.__traceback__)
 
     def _find_ending(
@@ -204,26 +214,6 @@ def _find_how(reason: str) -> How:
         if words in reason:
             return how
     return "proxy failed"
-
-
-def _iter_causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Walk from an error to its cause through those of requests and urllib3."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = _find_cause(error)
-
-
-def _find_cause(error: BaseException) -> BaseException | None:
-    candidates = [getattr(error, "reason", None), *error.args]
-    candidates.append(error.__cause__)
-    if not error.__suppress_context__:
-        candidates.append(error.__context__)
-    for candidate in candidates:
-        if isinstance(candidate, BaseException):
-            return candidate
-    return None
 
 
 def _contains(causes: list[BaseException], *classes: type[BaseException]) -> bool:

@@ -40,8 +40,8 @@ def noting_interrupts(purpose: Purpose) -> Iterator[Purpose]:
     last = LastAttempt()
     try:
         yield purpose._replace(last_attempt=last)
-    except (errors.RemoteError, ValueError):
-        # they say what was done
+    except errors.RemoteError:
+        # it says what was done
         raise
     except BaseException as error:
         note = _explain(last)
