@@ -146,7 +146,7 @@ def meaning(operation: str, step: str, ending: str) -> Meaning:
     purpose = Purpose(OPERATIONS[operation], table)
     action = Request(purpose, "/", lambda _: None).action
     # the state depends on the kind of request alone, once it is known who acted
-    sentence = [_generalize(failure.text, action), failure.cure]
+    sentence = [_generalize(failure.text, action), failure.cure, failure.hint]
     return Meaning(
         failure.error.__name__,
         failure.acted,

@@ -74,6 +74,8 @@ class Failure:
         Attributes of the exception.
     found : str
         What a look at the table has shown since.
+    hint : str
+        What may help besides the cure.
     sent : int
         Bytes of the body that were sent.
     retry_after : float, optional
@@ -92,6 +94,7 @@ class Failure:
     cure: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
     found: str = ""
+    hint: str = ""
     sent: int = 0
     retry_after: float | None = None
     lacks: Lacks = "no"

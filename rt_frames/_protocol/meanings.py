@@ -113,6 +113,12 @@ _TWICE = "a proxy may have sent it twice"
 _WITHOUT_CODEC = (
     "if the server does not support compressed Arrow buffers, pass compression=None"
 )
+# statuses of servers that cannot read compressed buffers
+_UNREADABLE = (400, 415, 422, 500, 502, 503, 504)
+_NGINX = "or raise client_max_body_size in the configuration of nginx"
+_LESS = "send less in one call"
+# a rewrite's parts are as large as hosted services allow
+_LIMIT = "raise the limit of the server, or of the proxy before it, to 100 MB"
 _SLOW = (
     "the body took longer than the server allows; collect a slow source into memory "
     "first"
@@ -213,18 +219,7 @@ MEANINGS = (
         "never",
         says="exists",
     ),
-    Meaning("400", "any", _Bad, "no", "never", _WITHOUT_CODEC, "compressed"),
     Meaning("400|422", "any", _Bad, "no", "never"),
-    Meaning(
-        "415",
-        "any",
-        _Response,
-        "no",
-        "never",
-        _WITHOUT_CODEC,
-        "compressed",
-        lacks="maybe",
-    ),
     Meaning("415", "any", _Response, "no", "never", lacks="maybe"),
     Meaning("401|403", "any", errors.AuthenticationError, "no", "never", _CHECK_KEY),
     Meaning("404", "commit", _Unknown, "maybe", "never", _TWICE),
@@ -250,9 +245,12 @@ MEANINGS = (
     ),
     Meaning("405|406", "any", _Response, "no", "never", _UNSUPPORTED, lacks="yes"),
     Meaning("501", "any", _Server, "no", "never", _UNSUPPORTED, lacks="yes"),
-    Meaning("408", "rows|empty|part", _Response, "no", "never", _SLOW),
-    Meaning("408|425", "any", _Response, "no", "never", _TRY_AGAIN),
-    Meaning("409", "read", _Response, "no", "never", _TRY_AGAIN),
+    Meaning("408", "rows|empty|part", _Response, "no", "never", _SLOW, "slow"),
+    Meaning("408|409|425", "read", _Response, "no", "again", _TRY_AGAIN),
+    Meaning("408", "any", _Response, "no", "never", _TRY_AGAIN),
+    Meaning("425", "commit", _Unknown, "maybe", "never", _TWICE),
+    Meaning("425", "part", _Response, "no", "anew", _TRY_AGAIN),
+    Meaning("425", "any", _Response, "no", "again", _TRY_AGAIN),
     Meaning("409", "commit:replace", errors.ConflictError, "no", "anew", _PART_CHANGED),
     Meaning("409", "commit", errors.ConflictError, "no", "never", _PART_CHANGED),
     Meaning("409", "begin|part", errors.ConflictError, "no", "anew", _PART_CHANGED),
@@ -262,14 +260,8 @@ MEANINGS = (
     Meaning("411", "rows|empty|part", _Response, "no", "never", _NEEDS_LENGTH),
     Meaning("413|429", "commit", _Unknown, "maybe", "never", _TWICE),
     Meaning("413", "any", errors.PayloadTooLarge, "no", "never", says="itself"),
-    Meaning(
-        "413",
-        "any",
-        errors.PayloadTooLarge,
-        "no",
-        "never",
-        "send less in one call",
-    ),
+    Meaning("413", "part:alter", errors.PayloadTooLarge, "no", "never", _LIMIT),
+    Meaning("413", "any", errors.PayloadTooLarge, "no", "never", _LESS),
     Meaning("429", "part", errors.RateLimited, "no", "anew", _WAIT),
     Meaning("429", "any", errors.RateLimited, "no", "again", _WAIT),
     # the service, or a proxy before it, failed
@@ -459,7 +451,8 @@ def _explain_refusal(request: Request, ending: Ending, response: Response) -> Fa
     elif meaning.error is errors.PayloadTooLarge and request.operation.effect != "read":
         reason += f" (sent {ending.amount})"
     text = f"could not {request.action}: {status}, {reason}"
-    failure = _failure(request, meaning, text, facts)
+    hint = _find_hint(request, ending)
+    failure = dataclasses.replace(_failure(request, meaning, text, facts), hint=hint)
     # some servers say it themselves
     if "nothing was " in message:
         failure = dataclasses.replace(failure, state="")
@@ -474,7 +467,7 @@ def _find_word(request: Request, ending: Ending, message: str) -> str:
     """Return the word of a row for what a response says, or "".
 
     "itself": it says itself what to do, as that of a folder.
-    "compressed": the body was, which another service may not support.
+    "slow": the source of the body may be.
     """
     code = ending.response and find_code(ending.response)
     word = _CODES.get(code or 0, "")
@@ -484,8 +477,25 @@ def _find_word(request: Request, ending: Ending, message: str) -> str:
         return word
     if ending.is_certain:
         return "itself"
-    is_compressed = request.is_compressed is not None and request.is_compressed()
-    return "compressed" if is_compressed else ""
+    # a source of unknown size may be slow
+    is_slow = request.length is None and request.nbytes is None
+    return "slow" if is_slow else ""
+
+
+def _find_hint(request: Request, ending: Ending) -> str:
+    """Return what may help besides the cure, by what was sent and who responded."""
+    response = ending.response
+    if response is None or ending.is_certain:
+        return ""
+    if response.status == 413 and b"nginx" in response.body.lower():
+        return _NGINX
+    if response.status in _UNREADABLE:
+        return _WITHOUT_CODEC if _is_compressed(request) else ""
+    return ""
+
+
+def _is_compressed(request: Request) -> bool:
+    return request.is_compressed is not None and request.is_compressed()
 
 
 def _phrase(status: int) -> str:

@@ -67,7 +67,7 @@ def make_error(failure: Failure, purpose: Purpose) -> errors.RemoteError:
     # a second call would store only the remaining rows
     if purpose.exhausts_source:
         sentences.append(_EXHAUSTED)
-    sentences.append(better_cure)
+    sentences += [better_cure, failure.hint]
     return failure.error(
         "; ".join(filter(None, sentences)),
         table=purpose.table,

@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ from rt_frames._service.steps import telling_steps
 from rt_frames._text import count, format_bytes, list_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator
 
     import pyarrow as pa
 
@@ -339,10 +340,33 @@ def _upload(
             replayable=source.replayable,
             is_compressed=lambda: stream.is_compressed,
         )
-        result = _send(service, request, source, stream, options, table)
+        try:
+            result = _send(service, request, source, stream, options, table)
+        except errors.ResponseError as error:
+            if not _refuses_codec(error, request, options):
+                raise
+            log.info(
+                "table %s is sent again without compression: %s", name, error.status
+            )
+            plain = dataclasses.replace(options, compression=None)
+            result = None
+    if result is None:
+        return _upload(service, purpose, source, plain, cluster, table)
     if not result.created:
         return _skip(service, purpose)
     return _finish(purpose, source, stream, result, time.monotonic() - start)
+
+
+def _refuses_codec(
+    error: errors.ResponseError, request: Request, options: WriteOptions
+) -> bool:
+    """Return whether rows that "auto" compressed may be stored if they are not."""
+    if options.compression != "auto" or not request.replayable:
+        return False
+    is_compressed = request.is_compressed is not None and request.is_compressed()
+    names_codec = re.search(r"(?i)compress|codec|zstd|lz4", error.message)
+    is_refused = error.status in (400, 422) and names_codec
+    return is_compressed and (error.status == 415 or bool(is_refused))
 
 
 def _send(
@@ -369,8 +393,8 @@ def _send(
             explain_rows, service, request.operation, str(name), table
         )
     if is_upsert:
-        return _send_upsert(service, whole, options.opening.keys, explain)
-    return _send_whole(service, whole, explain)
+        return _send_upsert(service, whole, options, explain)
+    return _send_whole(service, whole, options, explain)
 
 
 def _goes_in_one(service: Service, source: Source) -> bool:
@@ -388,22 +412,25 @@ def _goes_in_one(service: Service, source: Source) -> bool:
 def _send_upsert(
     service: Service,
     request: Request,
-    keys: Sequence[str],
+    options: WriteOptions,
     explain: Callable[[Failure], Explanation] | None,
 ) -> Result:
     """Send an upsert in one request; stop it if it becomes too large."""
-    upsert = dataclasses.replace(request, path=request.path + upsert_query(keys))
+    upsert = dataclasses.replace(
+        request, path=request.path + upsert_query(options.opening.keys)
+    )
     max_bytes = service.dialect.upsert_bytes
     if max_bytes is not None:
         body = _Limited(request.body, str(request.purpose.table), max_bytes)
         body.check(request.length)
         upsert = dataclasses.replace(upsert, body=body)
-    return _send_whole(service, upsert, explain)
+    return _send_whole(service, upsert, options, explain)
 
 
 def _send_whole(
     service: Service,
     request: Request,
+    options: WriteOptions,
     explain: Callable[[Failure], Explanation] | None,
 ) -> Result:
     """Send a write in one request. Raise ValueError if the server cannot do it."""
@@ -411,7 +438,8 @@ def _send_whole(
         return service.send(request, explain)
     except errors.ResponseError as error:
         operation = request.operation
-        if operation in (UPSERT, REPLACE_WHERE):
+        is_own = operation in (UPSERT, REPLACE_WHERE)
+        if is_own and not _refuses_codec(error, request, options):
             name = str(request.purpose.table)
             raise_if_unsupported(service, operation, name, error)
         raise

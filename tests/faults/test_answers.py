@@ -101,7 +101,7 @@ STATUSES = {
     507: (SERVER, SERVER, SERVER, False),
     700: (OTHER, OTHER, OTHER, False),
 }
-LIST_AGAIN = (101, 202, 206, 429, 500, 503, 504)
+LIST_AGAIN = (408, 409, 425, 101, 202, 206, 429, 500, 503, 504)
 
 
 @pytest.mark.parametrize("status", STATUSES)
@@ -173,6 +173,9 @@ def refusing(server: Server, status: int, body: object) -> None:
         (400, {"compression": "zstd"}),
         (415, {"compression": "lz4"}),
         (415, {"compression": "zstd", "if_exists": "append"}),
+        (422, {"compression": "zstd"}),
+        (500, {"compression": "lz4"}),
+        (503, {"compression": "zstd", "if_exists": "append"}),
     ],
 )
 @pytest.mark.parametrize("data", [lambda: ROWS, ROWS.to_reader], ids=["all", "stream"])
@@ -193,7 +196,9 @@ def test_a_server_that_may_not_support_compressed_buffers_may_get_them_as_they_a
         # on loopback, which needs no codec
         (415, ROWS, {}),
         (415, ROWS[:0], {"compression": "zstd"}),
-        (422, ROWS, {"compression": "zstd"}),
+        (422, ROWS, {"compression": None}),
+        (500, ROWS, {"compression": None}),
+        (507, ROWS, {"compression": "zstd"}),
         (406, ROWS, {"compression": "zstd"}),
     ],
 )
@@ -216,6 +221,112 @@ def test_a_part_that_a_server_cannot_read_may_be_sent_uncompressed():
         client.list_tables()
         with pytest.raises(errors.ResponseError, match=UNCOMPRESSED):
             client.create_table("t", rows, compression="lz4")
+
+
+def readable(request) -> bool:
+    """Return whether a body has no compressed buffer."""
+    plain = pa.ipc.open_stream(request.body).read_all()
+    return len(request.body) > plain.nbytes
+
+
+REFUSED = [
+    (415, b""),
+    (400, {"error": "cannot decompress: ZSTD is not enabled"}),
+    (422, {"error": "unsupported codec"}),
+]
+
+
+@pytest.fixture
+def elsewhere(server):
+    """A client for which the server is not on this machine: "auto" compresses."""
+    url = f"http://0.0.0.0:{server.port}"
+    options = {"api_key": KEY, "allow_insecure": True, "dialect": "documented"}
+    return rt.connect(url, retries=0, default=False, **options)
+
+
+@pytest.mark.parametrize("answer", REFUSED)
+def test_what_auto_compressed_is_sent_once_more_uncompressed(elsewhere, server, answer):
+    rows = pa.table({"n": range(200_000)})
+    server.answering(answer, (200, {"version": 1}))
+    assert elsewhere.create_table("t", rows).version == 1
+    assert [readable(request) for request in server.posts] == [False, True]
+    for request in server.posts:
+        assert pa.ipc.open_stream(request.body).read_all() == rows
+
+
+NOT_AGAIN = [
+    (answer, rows, {})
+    for answer in [(400, {"error": "no"}), (422, b""), (500, {"error": "codec"})]
+    for rows in [lambda: pa.table({"n": range(200_000)})]
+]
+NOT_AGAIN += [
+    ((415, b""), lambda: pa.table({"n": range(200_000)}), {"compression": "zstd"}),
+    ((415, b""), lambda: pa.table({"n": range(200_000)}).to_reader(), {}),
+]
+
+
+@pytest.mark.parametrize(("answer", "rows", "options"), NOT_AGAIN)
+def test_what_may_be_refused_for_another_reason_is_sent_once(
+    elsewhere, server, answer, rows, options
+):
+    server.answering(answer)
+    with pytest.raises(errors.ResponseError, match=UNCOMPRESSED):
+        elsewhere.create_table("t", rows(), **options)
+    assert len(server.posts) == 1
+
+
+def test_what_is_refused_uncompressed_too_is_not_sent_a_third_time(elsewhere, server):
+    server.answering((415, b""))
+    with pytest.raises(errors.ResponseError):
+        elsewhere.create_table("t", pa.table({"n": range(200_000)}))
+    assert len(server.posts) == 2
+
+
+SLOW = "collect a slow source into memory first"
+
+
+@pytest.mark.parametrize(("rows", "is_slow"), [(ROWS, False), (iter([ROWS]), True)])
+def test_only_a_source_that_may_be_slow_is_to_be_collected(server, rows, is_slow):
+    server.answering((408, b""))
+    with pytest.raises(errors.ResponseError) as caught:
+        patient(server).create_table("t", rows)
+    assert (SLOW in str(caught.value)) is is_slow
+    assert ("try again" in str(caught.value)) is not is_slow
+
+
+@pytest.mark.parametrize("call", [create, alter])
+def test_what_came_too_early_is_sent_again(remote, server, call):
+    server.answering((425, b"", RETRY_AT_ONCE), (200, {"version": 2}))
+    assert call(remote).version == 2
+    assert len(server.posts) == 2
+
+
+@pytest.mark.parametrize("status", [408, 409, 425])
+def test_a_list_that_may_be_tried_again_is(remote, server, status):
+    server.listing((status, b"", RETRY_AT_ONCE), (200, {"tables": ["a"]}))
+    assert remote.list_tables() == ["a"]
+
+
+NGINX = b"<center><h1>413 Request Entity Too Large</h1></center><hr>nginx/1.24"
+
+
+@pytest.mark.parametrize(("body", "is_named"), [(NGINX, True), (b"too large", False)])
+def test_the_limit_of_nginx_is_named(remote, server, body, is_named):
+    server.answering((413, body))
+    with pytest.raises(errors.PayloadTooLarge) as caught:
+        create(remote)
+    assert ("raise client_max_body_size" in str(caught.value)) is is_named
+
+
+def test_who_rewrites_a_table_is_not_told_to_send_less():
+    hosted = Hosted()
+    with hosted.connect() as client:
+        client.create_table("t", ROWS)
+        hosted.meet("part", "413")
+        after = dict.fromkeys(ROWS.column_names, "string")
+        with pytest.raises(errors.PayloadTooLarge, match="raise the limit") as caught:
+            rt.alter_table(after, "t", rewrite=True, client=client)
+    assert "send less" not in str(caught.value)
 
 
 CONFLICT = errors.ConflictError
