@@ -11,13 +11,14 @@ to 0.5·2ⁿ s (8 s at most), or as long as the server's Retry-After says.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import logging
 import math
 import random
 import re
 import time
 from collections.abc import Callable
+from urllib.parse import unquote
 
 import urllib3
 from requests.structures import CaseInsensitiveDict
@@ -39,6 +40,8 @@ from rt_frames._protocol.responses import (
     LANCEDB_HEADER,
     MAX_LIST_BYTES,
     Response,
+    Token,
+    decode_text,
 )
 from rt_frames._text import one_line
 from rt_frames._version import __version__
@@ -199,19 +202,30 @@ class Session:
             return failure
         try:
             value = request.parse(response)
+            self._check_tokens(value)
         except ValueError as error:
             problem = self._secrets.hide(str(error))
             return explain_unreadable(request, self._redact(response), problem)
         return Result(value, request.id, upload.sent)
+
+    def _check_tokens(self, value: object) -> None:
+        """Raise ValueError for a token, sent back in a URL, that holds a secret."""
+        for part in value if isinstance(value, tuple) else ():
+            if not isinstance(part, Token):
+                continue
+            text = unquote(part)
+            if self._secrets.hide(text) != text:
+                raise ValueError(
+                    "a token or id in the response contains the API key, or the value of "
+                    "an extra header, which would be logged; report this to the operator"
+                )
 
     def _redact(self, response: Response) -> Response:
         """Return a copy without secrets: a server may echo the key."""
         headers = CaseInsensitiveDict[str]()
         for name, value in response.headers.items():
             headers[name] = self._secrets.hide(value)
-        text = self._secrets.hide(
-            response.body.decode(json.detect_encoding(response.body), "replace")
-        )
+        text = self._secrets.hide(decode_text(response))
         problem = self._secrets.hide(response.problem or "")
         return Response(response.status, headers, text.encode(), problem or None)
 

@@ -56,12 +56,29 @@ class Response(NamedTuple):
     problem: str | None = None
 
 
+class Token(str):
+    """A text that is sent back in a URL, and so is logged by others."""
+
+    __slots__ = ()
+
+
 class Description(NamedTuple):
     """A table's columns, version and ETag; None if the service does not report them."""
 
     schema: pa.Schema | None
     version: int | None
     etag: str | None = None
+
+
+def decode_text(response: Response) -> str:
+    """Decode a body as its charset says, else as JSON does, with replacements."""
+    content_type = response.headers.get("Content-Type", "")
+    match = re.search(r"""(?i)charset\s*=\s*["']?([\w.:-]{1,40})""", content_type)
+    # an unknown charset, or a codec that is none
+    with contextlib.suppress(LookupError, ValueError):
+        if match:
+            return response.body.decode(match[1], "replace")
+    return response.body.decode(json.detect_encoding(response.body), "replace")
 
 
 def decode_json(body: bytes) -> Any:
@@ -80,7 +97,7 @@ def _decode_whole(response: Response) -> Any:
     """Decode a JSON response, or raise ValueError."""
     if response.problem:
         raise ValueError(f"the response could not be read: {response.problem}")
-    content = decode_json(response.body)
+    content = decode_json(decode_text(response).encode())
     if content is None:
         raise ValueError("the response is not JSON")
     return content
@@ -136,7 +153,7 @@ def _parse_token(content: Any) -> str | None:
     token = get_field(content, field)
     if not isinstance(token, str | None):
         raise ValueError(f"the response's {field} is not a string")
-    return quote(token, safe="") if token else None
+    return Token(quote(token, safe="")) if token else None
 
 
 def parse_versions(response: Response) -> tuple[list[Version], str | None]:
@@ -250,12 +267,12 @@ def parse_no_rows(response: Response) -> Any:
     raise ValueError(f"the {response.status} response has no rows")
 
 
-def parse_upload(response: Response) -> str:
+def parse_upload(response: Response) -> Token:
     """Return the id of a multipart write."""
     upload_id = get_field(_decode_whole(response), "upload_id")
     if not isinstance(upload_id, str) or not upload_id:
         raise ValueError("the response has no upload_id")
-    return upload_id
+    return Token(upload_id)
 
 
 def parse_indices(response: Response) -> list[str]:

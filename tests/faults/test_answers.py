@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import gzip
+import json
 import time
 from collections.abc import Callable
 
@@ -401,6 +402,66 @@ def test_F20_the_reason_is_found_in_any_body_short_printable_and_without_the_key
     assert error.status == 400
     assert error.table == "t"
     assert error.rows == 2
+
+
+SPOKEN = "la clé est refusée: 数"
+CHARSETS = [
+    ("iso-8859-1", "latin-1", "la clé est refusée: ?"),
+    ('"windows-1252"', "cp1252", "la clé est refusée: ?"),
+    ("Shift_JIS", "shift_jis", "la cl? est refus?e: 数"),
+    ("utf-16", "utf-16", SPOKEN),
+    ("UTF-8", "utf-8", SPOKEN),
+    # none of these is a charset
+    ("nonsense", "utf-8", SPOKEN),
+    ("base64", "utf-8", SPOKEN),
+    ("rot13", "utf-8", SPOKEN),
+]
+
+
+@pytest.mark.parametrize("mime", ["text/plain", "application/json", "text/html"])
+@pytest.mark.parametrize(("charset", "codec", "said"), CHARSETS)
+def test_F20_a_reason_is_read_in_its_charset(
+    remote, server, mime, charset, codec, said
+):
+    text = f"{SPOKEN} {KEY}"
+    if mime == "application/json":
+        text = json.dumps({"error": text}, ensure_ascii=False)
+    body = text.encode(codec, "replace")
+    server.answering((400, body, {"Content-Type": f"{mime}; charset={charset}"}))
+    with pytest.raises(errors.BadRequest) as caught:
+        create(remote)
+    assert caught.value.message == f"{said} ***"
+
+
+def test_a_list_is_read_in_its_charset(remote, server):
+    body = json.dumps({"tables": ["é"]}, ensure_ascii=False).encode("latin-1")
+    server.listing((200, body, {"Content-Type": "application/json; charset=latin1"}))
+    assert remote.list_tables() == ["é"]
+
+
+@pytest.mark.parametrize(
+    "token", [KEY, f"x{KEY}", f"{KEY[:3]}%{ord(KEY[3]):x}{KEY[4:]}"]
+)
+@pytest.mark.parametrize("field", ["page_token", "next_page_token"])
+def test_F20_a_token_that_holds_the_key_is_not_sent_back(server, caplog, field, token):
+    server.listing((200, {"tables": ["a"], field: token}))
+    client = patient(server, retries=0)
+    words = "a token or id in the response contains the API key"
+    fails(client.list_tables, errors.ResponseError, caplog, words)
+    assert len(server.requests) == 1
+
+
+def test_F20_an_upload_id_that_holds_the_key_is_not_sent_back(caplog):
+    hosted = Hosted()
+    hosted.create_parts = lambda *_: (200, {"upload_id": f"u-{KEY}"})
+    with hosted.connect(dialect=SMALL_PARTS) as client:
+        client.list_tables()
+        words = "a token or id in the response contains the API key"
+        rows = pa.table({"n": range(50_000)})
+        write = functools.partial(client.create_table, "t", rows)
+        fails(write, errors.ResponseError, caplog, words)
+    assert hosted.tables == {}
+    assert all(KEY not in request.path for request in hosted.server.requests)
 
 
 @pytest.mark.parametrize("status", [401, 403])
