@@ -34,6 +34,8 @@ from rt_frames._frames.upsert_keys import KeyCheck
 from rt_frames._threads import parallel_map, prefetch
 
 MAX_THREADS = 8
+# bytes of a frame that is encoded before it is sent
+_TINY_BYTES = 2**16
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 # bytes and pyarrow.Buffer, in the order in which they are sent
@@ -78,8 +80,10 @@ class IPCStream:
         # a small stream, which is made to count its bytes
         self._counted: list[_Encoded] | None = None
         chose_none = policy.requested is None and source.nbytes is not None
+        # servers may need a length, and conversion of so little costs no time
+        is_tiny = source.nbytes is not None and source.nbytes <= _TINY_BYTES
         is_counted = policy.disabled and (source.zero_copy or chose_none)
-        if is_counted and source.replayable:
+        if (is_counted or is_tiny) and source.replayable:
             if self._is_small:
                 self._counted = list(self._messages())
                 self.length = sum(message.nbytes() for message in self._counted)

@@ -206,11 +206,11 @@ class Session:
         except ValueError as error:
             problem = self._secrets.hide(str(error))
             return explain_unreadable(request, self._redact(response), problem)
-        return Result(value, request.id, upload.sent)
+        return Result(value, request.id, upload.sent - upload.framing)
 
     def _check_tokens(self, value: object) -> None:
         """Raise ValueError for a token, sent back in a URL, that holds a secret."""
-        for part in value if isinstance(value, tuple) else ():
+        for part in value if isinstance(value, tuple) else (value,):
             if not isinstance(part, Token):
                 continue
             text = unquote(part)

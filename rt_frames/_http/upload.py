@@ -63,6 +63,8 @@ class Upload:
         Whether sending the last piece started.
     sent : int
         Bytes written to the socket.
+    framing : int
+        Bytes among them that frame chunks, once all was sent.
     cause : OSError or None
         Why sending ended early.
     source_error : BaseException or None
@@ -84,6 +86,7 @@ class Upload:
     complete: bool = False
     at_end: bool = False
     sent: int = 0
+    framing: int = 0
     cause: OSError | None = None
     source_error: BaseException | None = None
     find_reply: Callable[[], Any] = lambda: None
@@ -148,6 +151,7 @@ class Upload:
                     last_yield = time.monotonic()
         if self.length is None:
             pending += b"0\r\n\r\n"
+            self.framing += 5
         self.at_end = True
         yield pending
 
@@ -156,7 +160,9 @@ class Upload:
         buffers = list(group)
         size = sum(map(len, buffers))
         if self.length is None and size:
-            return [b"%x\r\n" % size, *buffers, b"\r\n"]
+            head = b"%x\r\n" % size
+            self.framing += len(head) + 2
+            return [head, *buffers, b"\r\n"]
         return buffers
 
     def groups(self) -> Generator[Buffers]:

@@ -48,12 +48,15 @@ def version_at(service: Service, name: str, moment: datetime.datetime) -> int:
     Raise TableNotFoundError if all versions are newer.
     """
     versions: list[Version] = []
-    # a time is seldom long ago
-    for limit in (_RECENT, None):
+    # a time is seldom long ago, but other servers list all versions
+    limits = (_RECENT, None) if "history" in service.can else (None,)
+    for limit in limits:
         versions = list_versions(service, name, limit)
         for version in versions:
             if version.time <= moment:
                 return version.version
+        if limit is not None and len(versions) < limit:
+            break
     text = f"table {name!r} has no version of {moment} or before"
     if versions:
         oldest = versions[-1]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rt_frames import errors
 from rt_frames._protocol.calls import Explanation, Failure
-from rt_frames._protocol.operations import REPLACE_WHERE, UPSERT
+from rt_frames._protocol.operations import COUNT, REPLACE_WHERE, UPSERT
 from rt_frames._text import count
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rt_frames._protocol.calls import Purpose
-    from rt_frames._protocol.operations import Operation
+    from rt_frames._protocol.operations import Dialect, Operation
     from rt_frames._protocol.responses import Description
 
 MAY_TAKE_EFFECT = "the write may still take effect"
@@ -31,6 +31,10 @@ CHECK_AGAIN = (
     "again"
 )
 _SAFE = "it is safe to send again"
+_CANNOT_CHECK = (
+    "no request of this service shows whether it is complete: look at it in the "
+    "service's dashboard, or store the rows under another name"
+)
 _CHECK_ROWS = "check the table's rows before sending again"
 _NOT_CHECKED = Explanation(
     "the table could not be checked", "check it before sending again"
@@ -50,6 +54,9 @@ def explain_unusable(url: str, problem: str) -> str:
 
 class Tables(Protocol):
     """What an explanation asks of a service."""
+
+    @property
+    def dialect(self) -> Dialect: ...
 
     def describe(self, name: str) -> Description: ...
 
@@ -92,6 +99,8 @@ def explain_by_list(service: Tables, purpose: Purpose, failure: Failure) -> Fail
     listed = service.is_listed(purpose.table)
     failure.facts.update(listed=listed, listed_before=purpose.listed_before)
     found, cure = _describe_list(purpose, failure, listed)
+    if listed and not service.dialect.has(COUNT):
+        cure = _CANNOT_CHECK
     return dataclasses.replace(failure, found=found, cure=cure)
 
 

@@ -440,3 +440,13 @@ def test_columns_that_a_dialect_cannot_describe_are_refused(server, remote):
     with pytest.raises(ValueError, match="cannot describe a table with dialect="):
         _ = remote.table("t").columns
     assert server.requests == []
+
+
+def test_a_time_before_all_versions_asks_for_the_list_once():
+    hosted = Hosted()
+    with hosted.connect() as client:
+        client.create_table("t", pa.table({"n": [1]}))
+        before = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+        with pytest.raises(TableNotFoundError, match="no version of"):
+            client.table("t", version=before)
+    assert hosted.steps.count("list_versions") == 1

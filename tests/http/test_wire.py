@@ -65,6 +65,33 @@ def test_a_body_is_the_stream_of_a_frame_with_its_length(remote, server):
     assert table.created is True
 
 
+SMALL_FRAMES = {
+    "pandas": pd.DataFrame({"a": [1, 2, 3], "s": ["x", "y", None]}),
+    "Polars": pl.DataFrame({"a": [1, 2, 3], "s": ["x", "y", None]}),
+    "Arrow": pa.table({"a": [1, 2, 3], "s": ["x", "y", None]}),
+}
+
+
+@pytest.mark.parametrize("compression", ["auto", "zstd", None])
+@pytest.mark.parametrize("made_by", SMALL_FRAMES)
+def test_a_small_frame_has_a_length_whatever_made_it(
+    remote, server, made_by, compression
+):
+    frame = SMALL_FRAMES[made_by]
+    table = remote.create_table("t", frame, compression=compression)
+    (request,) = server.posts
+    assert int(request.headers["content-length"]) == len(request.body) == table.nbytes
+    assert pa.ipc.open_stream(request.body).read_all()["a"].to_pylist() == [1, 2, 3]
+
+
+def test_the_frames_of_chunks_are_not_counted(remote, server):
+    items = iter([pa.table({"a": range(100_000)}), pa.table({"a": [1]})])
+    table = remote.create_table("t", items)
+    (request,) = server.posts
+    assert request.headers["transfer-encoding"] == "chunked"
+    assert table.nbytes == len(request.body)
+
+
 ARROW_LIST = stream(pa.table({"name": ["a", "b"]}))
 LISTS = [
     {"tables": ["a", "b"]},
@@ -350,3 +377,17 @@ def test_lines_that_are_no_headers_are_not_logged_as_they_may_repeat_the_key(
         assert patient(server).list_tables() == []
     assert server.requests[0].headers["x-api-key"] == KEY
     assert KEY not in caplog.text
+
+
+def test_a_table_of_an_unknown_outcome_is_told_with_what_can_be_done_there(
+    remote, server
+):
+    server.listed = ["t"]
+    server.answering((500, b""))
+    words = (
+        "look at it in the service's dashboard, or store the rows under another name"
+    )
+    with pytest.raises(errors.ServerError, match=words):
+        remote.create_table("t", pa.table({"a": [1]}))
+    server.answering((200, {"version": 1}))
+    remote.create_table("t_2", pa.table({"a": [1]}))
