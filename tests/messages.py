@@ -82,6 +82,7 @@ class Calls:
             "datetime": datetime,
             "Decimal": decimal.Decimal,
             "client": client,
+            "local": rt.connect(folder / "tables", default=False),
             "folder": folder,
             "answering": self.answering,
             "failing": self.failing,

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
+from rt_frames._http.foreign import raise_foreign
 from rt_frames._http.transport import Reply, ReplyError
 from rt_frames._names import duplicates
 from rt_frames._protocol.arrow_messages import (

@@ -11,7 +11,6 @@ to 0.5·2ⁿ s (8 s at most), or as long as the server's Retry-After says.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import random

@@ -110,6 +110,17 @@ def new_columns(columns: Iterable[pa.Field], existing: Iterable[str]) -> pa.Sche
     return pa.schema(fields)
 
 
+def _check_not_taken(name: str, renames: Mapping[str, str]) -> None:
+    """Refuse to drop a column whose name another one is to have."""
+    for old, new in renames.items():
+        if new == name and "." not in old:
+            raise ValueError(
+                f"drop_columns: {name!r} is to be the new name of {old!r}; nothing was "
+                f"sent; make two calls: first drop {name!r}, with a frame without it and "
+                "without rename, then rename"
+            )
+
+
 def _check_drops(
     drop_columns: Any,
     before: pa.Schema,
@@ -134,13 +145,7 @@ def _check_drops(
             raise ValueError(
                 f"drop_columns: {show_value(name)} is not the name of a whole column"
             )
-        taker = [old for old, new in renames.items() if new == name and "." not in old]
-        if taker:
-            raise ValueError(
-                f"drop_columns: {name!r} is to be the new name of {taker[0]!r}; nothing "
-                f"was sent; make two calls: first drop {name!r}, with a frame without "
-                "it and without rename, then rename"
-            )
+        _check_not_taken(name, renames)
         if name in after.names:
             raise ValueError(
                 f"drop_columns: the frame has column {name!r}; leave it out of the frame, or of drop_columns"

@@ -36,7 +36,7 @@ from rt_frames._service.replace_columns import offer_rewrite
 from rt_frames._service.service import Service
 from rt_frames._service.steps import telling_steps
 from rt_frames._service.write import WriteResult
-from rt_frames._text import list_some
+from rt_frames._text import list_names, list_some
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -151,17 +151,11 @@ def drop(
     service: Service,
     name: str,
     *,
-    etag: str | None = None,
     max_timeout: float = math.inf,
 ) -> None:
-    """Drop a table; with ``etag``, only if it is unchanged.
-
-    Services without ETags ignore it.
-    """
-    headers = {"If-Match": etag} if etag else {}
     start = time.monotonic()
     request = service.request(
-        Purpose(DROP, name), parse_version, headers=headers, max_timeout=max_timeout
+        Purpose(DROP, name), parse_version, max_timeout=max_timeout
     )
     result = service.send(request)
     milliseconds = 1000 * (time.monotonic() - start)

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import os
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -227,29 +227,35 @@ class FolderReply:
         self.headers = CaseInsensitiveDict(answer.headers)
         self._pieces: Iterator[bytes] = iter(answer.payload)
         if not isinstance(answer.payload, list):
-            self._pieces = prefetch(self._pieces, _is_small)
+            self._pieces = prefetch(_computed(answer.payload), _is_small)
         self._piece = memoryview(b"")
 
     def read(self, size: int) -> memoryview:
         """Return a view of at most ``size`` bytes; none at the end."""
         while not self._piece:
-            try:
-                self._piece = memoryview(next(self._pieces))
-            except StopIteration:
-                break
-            except (KeyboardInterrupt, SystemExit):
-                raise
-            except BaseException as error:
-                # Lance's panics are BaseExceptions (pylance 14)
-                raise ReplyError("the engine failed; see the log") from error
-        piece = self._piece[:size]
+            piece = next(self._pieces, None)
+            if piece is None:
+                return memoryview(b"")
+            self._piece = memoryview(piece)
+        first = self._piece[:size]
         self._piece = self._piece[size:]
-        return piece
+        return first
 
     def close(self) -> None:
         """Read no more."""
         if isinstance(self._pieces, Generator):
             self._pieces.close()
+
+
+def _computed(payload: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield a payload; what fails in the engine is a truncated response."""
+    try:
+        yield from payload
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        # Lance's panics are BaseExceptions (pylance 14)
+        raise ReplyError("the engine failed; see the log") from error
 
 
 def _is_small(piece: bytes) -> bool:

@@ -49,7 +49,7 @@ def version_at(service: Service, name: str, moment: datetime.datetime) -> int:
     """
     versions: list[Version] = []
     # a time is seldom long ago, but other servers list all versions
-    limits = (_RECENT, None) if "history" in service.can else (None,)
+    limits = (_RECENT, None) if service.dialect.limits_history else (None,)
     for limit in limits:
         versions = list_versions(service, name, limit)
         for version in versions:

@@ -64,8 +64,6 @@ class MultipartUpload:
         The whole write; its path is for the log alone.
     send : callable
         Sends all parts, given a request with their path.
-    etag : str, optional
-        Of the table, if nobody may have changed it before the commit.
 
     Attributes
     ----------
@@ -78,14 +76,12 @@ class MultipartUpload:
         service: Service,
         request: Request,
         send: Callable[[Request], Sent],
-        etag: str | None = None,
     ) -> None:
         self._service = service
         self._session = service.session
         self._request = request
         self._dialect = service.dialect
         self._send = send
-        self._condition = {"If-Match": etag} if etag else {}
         # bytes of all attempts
         self._sent = 0
         self.commit_started = False
@@ -173,7 +169,6 @@ class MultipartUpload:
             return failure
         complete = replace(
             self._control(COMMIT_PARTS, upload),
-            headers=self._condition,
             replayable=False,
             step="commit",
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rt_frames import errors
 from rt_frames._frames.compression import CompressionPolicy
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rt_frames._frames.source import Source
-    from rt_frames._protocol.responses import Response
 
 log = logging.getLogger("rt_frames")
 
@@ -56,13 +55,6 @@ _REPEATED = (
     "it was not listed before: if it is empty, a proxy may have repeated the request; "
     "drop it, and send again"
 )
-
-
-class _NewTable(NamedTuple):
-    """The empty table that was created for the parts of a write."""
-
-    table: Description
-    etag: str | None
 
 
 def send_in_parts(
@@ -103,8 +95,7 @@ def _leaving_no_empty_table(service: Service, request: Request) -> Iterator[None
             raise
         # without a response, the note of the interrupt says what to do
         if isinstance(last.outcome, Result):
-            version, etag = last.outcome.value
-            created = _NewTable(Description(None, version), etag)
+            created = Description(None, last.outcome.value)
             name = str(request.purpose.table)
             state = _drop_empty(service, name, created)
             if state == _NOTHING_STORED:
@@ -122,20 +113,18 @@ class _PartsWrite:
         service: Service,
         request: Request,
         send: Callable[..., Sent],
-        created: _NewTable | None,
+        created: Description | None,
     ) -> None:
         self._service = service
         self._name = str(request.purpose.table)
         self._created = created
         if created is None:
             self._before = service.describe(self._name)
-            etag = None
             self._if_unchanged = CHECK_AGAIN
         else:
-            self._before = created.table
-            etag = created.etag
+            self._before = created
             self._if_unchanged = f"{MAY_TAKE_EFFECT}: {DROP_EMPTY}"
-        self._upload = MultipartUpload(service, request, send, etag)
+        self._upload = MultipartUpload(service, request, send)
         self._is_explained = False
         self._state_after_failure: Explanation | None = None
 
@@ -183,7 +172,7 @@ class _PartsWrite:
 
 def _create_empty(
     service: Service, request: Request, source: Source, if_exists: str
-) -> _NewTable | None:
+) -> Description | None:
     """Create the empty table for the parts. None if it exists, which is allowed."""
     name = str(request.purpose.table)
     create = _empty_request(service, request, source, if_exists)
@@ -208,8 +197,7 @@ def _create_empty(
         return None
     if not result.created:
         return None
-    version, etag = result.value
-    return _NewTable(Description(source.schema, version), etag)
+    return Description(source.schema, result.value)
 
 
 def _empty_request(
@@ -226,7 +214,7 @@ def _empty_request(
     return Request(
         purpose,
         service.dialect.path(CREATE, name),
-        _parse_created,
+        parse_version,
         content_type=ARROW_STREAM,
         body=empty,
         length=empty.length,
@@ -263,13 +251,13 @@ def _exists(service: Service, name: str) -> bool | None:
 
 
 def _drop_empty(
-    service: Service, name: str, created: _NewTable | None, *, may_drop: bool = True
+    service: Service, name: str, created: Description | None, *, may_drop: bool = True
 ) -> Explanation:
     """Drop the empty table unless somebody changed it. Return the table's state."""
     if created is None:
         return _NOTHING_STORED
     may_exist = Explanation(_NOTHING_STORED.found, _EMPTY_LEFT.format(name))
-    known = created.table.version
+    known = created.version
     try:
         version = service.describe(name, max_timeout=CLEAN_UP_SECONDS).version
         if None in (version, known):
@@ -281,7 +269,7 @@ def _drop_empty(
                 "was not dropped"
             )
         if may_drop:
-            drop(service, name, etag=created.etag, max_timeout=CLEAN_UP_SECONDS)
+            drop(service, name, max_timeout=CLEAN_UP_SECONDS)
             return _NOTHING_STORED
     except errors.TableNotFoundError:
         return _NOTHING_STORED
@@ -289,7 +277,3 @@ def _drop_empty(
         # must not mask why the write failed
         log.debug("table %s could not be dropped again", name, exc_info=True)
     return may_exist
-
-
-def _parse_created(response: Response) -> tuple[int | None, str | None]:
-    return parse_version(response), response.headers.get("ETag")

@@ -180,7 +180,7 @@ class Application:
         try:
             return self._create(asked, name, replace=mode == "overwrite")
         except HTTPError as error:
-            if error.status != 409 or mode == "overwrite":
+            if error.status != 409 or _if_match(asked):
                 raise
             if mode == "exist_ok":
                 return {"version": self._store.open(name).version}
@@ -258,7 +258,7 @@ class Application:
 
     def _complete_parts(self, asked: Asked, name: str) -> dict[str, Any]:
         upload_id = asked.parameter("upload_id")
-        version = self._uploads.complete(name, upload_id, _if_match(asked))
+        version = self._uploads.complete(name, upload_id)
         return {"version": version}
 
     def _abort_parts(self, asked: Asked, name: str) -> dict[str, Any]:
@@ -362,8 +362,8 @@ class Application:
         table = self._store.open(name, request.get("version"))
         return table, request
 
-    def _drop(self, asked: Asked, name: str) -> dict[str, Any]:
-        self._store.drop(name, _if_match(asked))
+    def _drop(self, _asked: Asked, name: str) -> dict[str, Any]:
+        self._store.drop(name)
         return {}
 
     _routes = (

@@ -7,6 +7,8 @@ from pathlib import Path
 
 # of folders, which others may not read
 FOLDER_MODE = 0o700
+# where rows are written before they are part of a table
+STAGING = ".rt_frames-staging"
 
 # the processes that used Lance: this one, and those that it was forked from
 _processes: set[int] = set()
@@ -23,6 +25,9 @@ def make_root(root: Path) -> None:
                 f"{folder} is a table, not a folder of tables; nothing was changed; use "
                 f"{folder.parent}"
             )
+    staging = resolved / STAGING
+    if staging.is_symlink():
+        raise ValueError(f"{staging} is a link, which is not followed; remove it")
     resolved.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
 
 

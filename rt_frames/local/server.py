@@ -339,9 +339,7 @@ class _Running:
         key = headers.get("x-api-key", "").encode("latin-1", "replace")
         if not hmac.compare_digest(key, self._key):
             raise HTTPError(
-                401,
-                "the x-api-key header is missing or wrong; check the API key and that it "
-                "belongs to this server",
+                401, "the x-api-key header is missing or wrong; send this server's key"
             )
 
 

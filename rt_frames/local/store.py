@@ -38,7 +38,7 @@ from rt_frames.local import (
     replace_where,
 )
 from rt_frames.local.http_error import HTTPError
-from rt_frames.local.root import FOLDER_MODE
+from rt_frames.local.root import FOLDER_MODE, STAGING
 
 T = TypeVar("T")
 
@@ -79,16 +79,12 @@ class Store:
     def __init__(self, root: Path, keep: datetime.timedelta = KEEP) -> None:
         self.root = root.resolve()
         self.keep = keep
-        self.staging = self.root / ".rt_frames-staging"
+        self.staging = self.root / STAGING
         # a table's folder → when files of killed processes were last looked for
         self._searched: dict[Path, float] = {}
 
     def _make_folder(self) -> None:
         """Create root and staging, which somebody may have removed meanwhile."""
-        if self.staging.is_symlink():
-            raise ValueError(
-                f"{self.staging} is a link, which is not followed; remove it"
-            )
         self.root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         self.staging.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
@@ -199,7 +195,7 @@ class Store:
         # now, so that the new rows have the space of expired versions
         if replace:
             with contextlib.suppress(Missing), self.locked_table(name) as folder:
-                check_unchanged(folder, etag)
+                _check_unchanged(folder, etag)
                 self.forget_versions(folder)
         with (
             engine.as_http_errors(cure=engine.advise_on_codes(schema)),
@@ -209,7 +205,7 @@ class Store:
             version = commits.create(staged, schema, batches)
             if etag:
                 with self.locked_table(name) as target:
-                    check_unchanged(target, etag)
+                    _check_unchanged(target, etag)
                     return commits.replace(target, [staged], max_retries=0)
             new_version = self._publish(staged, name, replace=replace)
             return version if new_version is None else new_version
@@ -382,13 +378,9 @@ class Store:
         if has_removed and is_due:
             self._searched = {**recent, folder: now}
 
-    def drop(self, name: str, etag: str = "") -> None:
-        """Drop a table atomically. With ``etag``, only if it is unchanged.
-
-        Open readers lose its files.
-        """
+    def drop(self, name: str) -> None:
+        """Drop a table atomically. Open readers lose its files."""
         with self.locked_table(name) as target, engine.as_http_errors():
-            check_unchanged(target, etag)
             self._make_folder()
             self._remove(target)
             # staged rows must not reach a later table of the same name
@@ -436,12 +428,9 @@ def _delete(dropped: Path) -> None:
         shutil.rmtree(dropped, ignore_errors=True)
 
 
-def check_unchanged(target: Path, etag: str) -> None:
-    """Raise 409 if the table no longer has the ETag. Empty and ``*`` match any."""
-    # the manifest of a damaged table need not be there
-    if etag in ("", "*"):
-        return
-    if etag != engine.etag(target):
+def _check_unchanged(target: Path, etag: str) -> None:
+    """Raise 409 if the table no longer has the ETag. Empty matches any."""
+    if etag and etag != engine.etag(target):
         raise HTTPError(
             409, "the table's ETag is not the one in If-Match; nothing was changed"
         )

@@ -29,7 +29,6 @@ from rt_frames.local.store import (
     UPLOAD,
     Missing,
     Store,
-    check_unchanged,
     locked,
 )
 
@@ -109,7 +108,7 @@ class Uploads:
                     _check_open(folder)
                 raise
 
-    def complete(self, name: str, upload_id: str, etag: str = "") -> int:
+    def complete(self, name: str, upload_id: str) -> int:
         """Commit the parts in the order of their ids; return the new version."""
         with (
             engine.as_http_errors(),
@@ -120,7 +119,6 @@ class Uploads:
                     _check_open(folder)
                     # first, so that a second request cannot commit again
                     (folder / UPLOAD).unlink()
-                    check_unchanged(target, etag)
                     self._store.forget_versions(target)
                     return _commit(target, folder)
             finally:
