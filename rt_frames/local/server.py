@@ -338,9 +338,7 @@ class _Running:
             )
         key = headers.get("x-api-key", "").encode("latin-1", "replace")
         if not hmac.compare_digest(key, self._key):
-            raise HTTPError(
-                401, "the x-api-key header is missing or wrong; send this server's key"
-            )
+            raise HTTPError(401, "the x-api-key header is missing or wrong")
 
 
 _running: set[_Running] = set()
