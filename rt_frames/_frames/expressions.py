@@ -11,7 +11,7 @@ import dataclasses
 import operator
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import polars as pl
 import pyarrow as pa
@@ -55,6 +55,11 @@ _NAN_IS_NAN = pl.lit(float("nan")).meta.eq(pl.lit(float("nan")))
 _MAX_CASTS = 5
 # of a text in SQL
 _MAX_TEXT = 200
+
+
+def is_expression(where: Any) -> TypeGuard[pl.Expr]:
+    """Return whether it is an expression of Polars."""
+    return isinstance(where, pl.Expr)
 
 
 def is_sql(text: str) -> bool:

@@ -22,9 +22,9 @@ def check(where: Any) -> Checked:
     if isinstance(where, list):
         return tuples.parse(where)
     # Polars is slow to import
-    import polars as pl
+    from rt_frames._frames import expressions
 
-    if isinstance(where, pl.Expr):
+    if expressions.is_expression(where):
         return where
     cure = (
         'pass an expression such as pl.col("n") > 1, or a list of tuples such as '
@@ -37,8 +37,6 @@ def check(where: Any) -> Checked:
     if not isinstance(where, str):
         got = type(where).__name__
         raise ValueError(f"where: {got} is no condition; nothing was sent; {cure}")
-    from rt_frames._frames import expressions
-
     if expressions.is_sql(where):
         cure = f"write where=pl.sql_expr({show_value(where, 200)})"
     raise ValueError(

@@ -41,25 +41,25 @@ class ReplyError(OSError):
 
 
 class Reply(Protocol):
-    """A response, whose body is read as it arrives."""
+    """A response, whose body is read as it arrives.
 
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
+    `read` returns at most ``size`` bytes, and none at the end. It raises `ReplyError`
+    if the rest does not come. The headers are found in any case.
+    """
 
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """The headers, whose names are found in any case."""
+    status: int
+    headers: Mapping[str, str]
 
-    def read(self, size: int) -> Bytes:
-        """Return at most ``size`` bytes; none at the end. May raise `ReplyError`."""
+    def read(self, size: int) -> Bytes: ...
 
-    def close(self) -> None:
-        """Read no more."""
+    def close(self) -> None: ...
 
 
 class Transport(Protocol):
     """What answers the requests of a session.
+
+    `send` returns the reply to a request, or how far it came without one. `close`
+    closes what a later request can open again.
 
     Attributes
     ----------
@@ -73,8 +73,6 @@ class Transport(Protocol):
     base: str
     is_certain: bool
 
-    def send(self, head: Head, upload: Upload) -> Reply | Ending:
-        """Send a request. Return its reply, or how far it came without one."""
+    def send(self, head: Head, upload: Upload) -> Reply | Ending: ...
 
-    def close(self) -> None:
-        """Close what a later request can open again."""
+    def close(self) -> None: ...

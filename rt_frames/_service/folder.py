@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import os
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -224,7 +224,7 @@ class FolderReply:
 
     def __init__(self, answer: Answer) -> None:
         self.status = answer.status
-        self.headers = CaseInsensitiveDict(answer.headers)
+        self.headers: Mapping[str, str] = CaseInsensitiveDict(answer.headers)
         self._pieces: Iterator[bytes] = iter(answer.payload)
         if not isinstance(answer.payload, list):
             self._pieces = prefetch(_computed(answer.payload), _is_small)

