@@ -17,13 +17,14 @@ import os
 import re
 import shutil
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from rt_frames._text import make_printable, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
-    from types import FrameType, TracebackType
+    from types import FrameType
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -125,7 +126,8 @@ def hide_traceback(function: Callable[P, T]) -> Callable[P, T]:
         except KeyboardInterrupt as error:
             # Ctrl-C may come while an unrelated error is handled
             error.__suppress_context__ = True
-            raise error.with_traceback(None) from error.__cause__
+            left = _leave_out(error.__traceback__, _is_library)
+            raise error.with_traceback(left) from error.__cause__
         except BaseException as error:
             _hide(error.__traceback__ and error.__traceback__.tb_next, _is_library)
             error.__suppress_context__ = True
@@ -147,6 +149,21 @@ def _hide(
         if is_hidden(traceback.tb_frame):
             traceback.tb_frame.f_locals["__tracebackhide__"] = True
         traceback = traceback.tb_next
+
+
+def _leave_out(
+    traceback: TracebackType | None, is_hidden: Callable[[FrameType], bool]
+) -> TracebackType | None:
+    """Return a traceback without the frames that are hidden."""
+    entries = []
+    while traceback is not None:
+        entries.append(traceback)
+        traceback = traceback.tb_next
+    left: TracebackType | None = None
+    for entry in reversed(entries):
+        if not is_hidden(entry.tb_frame):
+            left = TracebackType(left, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return left
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -15,7 +15,7 @@ from tests.support.processes import python
 
 ROOT = Path(__file__).parents[1]
 CONSOLE = "cp1252"
-NEEDS = "Error: the embedded service needs Linux, macOS or WSL; "
+NEEDS = "Error: folders of tables need Linux, macOS or WSL; "
 
 
 def test_client_and_shell_do_what_the_readme_shows_without_what_windows_lacks(tmp_path):
@@ -49,7 +49,7 @@ def test_a_folder_of_windows_is_none_elsewhere(target):
         rt.connect(target)
 
 
-def test_the_extra_of_the_embedded_service_installs_nothing_on_windows():
+def test_the_extra_of_folders_installs_nothing_on_windows():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for extra, wanted in project["optional-dependencies"].items():
         for one in wanted:

@@ -26,7 +26,6 @@ _call = pc.call_function
 # a double holds every integer up to here
 _LAST_COUNTED = 2.0**53
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_NAN = pa.scalar(float("nan"))
 # kinds of values, each of which a column of another may hold
 _TOGETHER = (
     {"integers", "floats", "decimals", "wide decimals"},
@@ -114,7 +113,9 @@ def as_compared(array: pa.Array) -> pa.Array:
     if types.is_floating(array.type):
         # -0.0 becomes 0.0, and there is one NaN
         floats = _call("add", [array.cast(pa.float64()), pa.scalar(0.0)])
-        return _call("if_else", [_call("is_nan", [floats]), _NAN, floats])
+        return _call(
+            "if_else", [_call("is_nan", [floats]), pa.scalar(float("nan")), floats]
+        )
     return array
 
 

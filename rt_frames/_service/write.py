@@ -340,6 +340,7 @@ def _upload(
             replayable=source.replayable,
             is_compressed=lambda: stream.is_compressed,
         )
+        result = None
         try:
             result = _send(service, request, source, stream, options, table)
         except errors.ResponseError as error:
@@ -348,9 +349,8 @@ def _upload(
             log.info(
                 "table %s is sent again without compression: %s", name, error.status
             )
-            plain = dataclasses.replace(options, compression=None)
-            result = None
     if result is None:
+        plain = dataclasses.replace(options, compression=None)
         return _upload(service, purpose, source, plain, cluster, table)
     if not result.created:
         return _skip(service, purpose)

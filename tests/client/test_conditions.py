@@ -150,26 +150,6 @@ def test_a_text_of_many_words_is_one_value(folder):
     assert table.count(pl.col("s") == text) == 1
 
 
-OLD = {
-    "count": lambda table: table.count("n = ?", params=[1]),
-    "count of no condition": lambda table: table.count(params=[1]),
-    "count by position": lambda table: table.count("n = ?", [1]),
-    "delete": lambda table: table.delete("n = ?", params=[1]),
-    "delete by position": lambda table: table.delete("n = ?", (1,)),
-    "to_arrow": lambda table: table.to_arrow(where="n = ?", params=[1]),
-    "to_pandas": lambda table: table.to_pandas(where="n = ?", params=(1,)),
-    "to_polars": lambda table: table.to_polars(where="n = 1", params=None),
-}
-
-
-@pytest.mark.parametrize("call", OLD.values(), ids=OLD)
-def test_an_old_script_is_told_how_values_are_written_now(server, call):
-    table = connected(server, dialect="lancedb").table("t")
-    with pytest.raises(TypeError, match=r"params= is gone; .*pl\.col\(\"day\"\) == "):
-        call(table)
-    assert server.requests == []
-
-
 @pytest.mark.parametrize("where", [7, {}, ("n", "==", 1), pl.Series([True])], ids=str)
 def test_anything_else_is_asked_to_be_an_expression(server, where):
     table = connected(server, dialect="lancedb").table("t")

@@ -302,7 +302,7 @@ NO_ZONE = [dt.datetime(2026, 1, 1), dt.date(2026, 1, 1), pd.Timestamp(0), pd.NaT
 
 @pytest.mark.parametrize("moment", NO_ZONE, ids=str)
 def test_a_time_without_a_zone_is_refused(place, table, moment):
-    with pytest.raises(ValueError, match=r"no time zone; .* tzinfo=UTC"):
+    with pytest.raises(ValueError, match=r"no datetime with a zone; .* tzinfo=UTC"):
         place.table(table.name, version=moment)
 
 

@@ -103,7 +103,9 @@ def test_a_handle_without_a_version_restores_none(place, table):
 
 @pytest.mark.parametrize("version", [0, -1, 1.5, "1", True, 1.0])
 def test_what_is_no_version_is_refused(place, name, version):
-    with pytest.raises(ValueError, match="version: expected a whole number from 1"):
+    with pytest.raises(
+        ValueError, match=r"version: (expected a whole number from 1|'1' is no number)"
+    ):
         place.table(name, version=version)
 
 

@@ -28,7 +28,7 @@ LONG = 30
 
 PROGRAM = """
 import sys, threading, time
-import numpy as np, pyarrow as pa
+import numpy as np, polars as pl, pyarrow as pa
 import rt_frames as rt
 
 over = threading.Event()

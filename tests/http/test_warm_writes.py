@@ -140,10 +140,11 @@ class Resetting:
         self._closed.set()
 
 
+DROP_N = rt.AlterationPlan(dropped=["n"])
 WRITES = {
     "create": lambda client: client.create_table("t", SMALL),
     "alter": lambda client: client.table("t").rename({"n": "m"}),
-    "delete": lambda client: client.table("t").delete(pl.col("n") > 1),
+    "drop columns": lambda client: client.alter_columns("t", DROP_N),
     "drop": lambda client: client.table("t").drop(),
 }
 

@@ -102,7 +102,7 @@ def test_what_is_large_stays_as_it_is(tmp_path, large, left):
 def test_a_large_fragment_is_rewritten_if_a_third_of_its_rows_are_deleted(tmp_path):
     folder = str(tmp_path / "t.lance")
     lance.write_dataset(rows(range(1000)).to_arrow(), folder)
-    lance.dataset(folder).delete(pl.col("id") < 333)
+    lance.dataset(folder).delete("id < 333")
     stored_as(tmp_path)
     with rt.connect(tmp_path, default=False) as client:
         client.table("t").delete(pl.col("id") == 999)

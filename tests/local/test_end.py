@@ -207,7 +207,7 @@ def test_a_table_that_somebody_damaged_is_the_folders_fault_which_its_log_explai
         manifest.write_bytes(b"damaged")
     answer = caller.send("POST", "/v1/table/t/describe/", "{}")
     assert str(caller.root) not in message(answer, 500)
-    assert "the service of the folder failed" in caplog.text
+    assert "the folder failed" in caplog.text
     assert caller.create("u", SMALL).status_code == 200
 
 

@@ -509,8 +509,6 @@ OPERATIONS = {  # by name: its endpoint, our call and theirs
 }
 # what our requests say otherwise, by operation, and what the official client says
 OTHERWISE = {
-    # no condition can end early in them
-    "delete": ({"predicate": "(n = 1)"}, {"predicate": "n = 1"}),
     # without it, some servers leave the schema out
     "describe": (
         {"version": 3, "load_detailed_metadata": True},

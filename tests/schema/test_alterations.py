@@ -293,7 +293,7 @@ def test_columns_are_added_as_nulls_dropped_by_name_and_left_alone_otherwise():
 @pytest.mark.parametrize(
     ("drop_columns", "options", "error", "message"),
     [
-        ("note", {}, TypeError, "expected a list of names, got 'note'"),
+        (7, {}, TypeError, "expected a name, or a list of names, got 7"),
         (["a"], {}, ValueError, "the frame has column 'a'"),
         (["note", "note"], {}, ValueError, "duplicate names: 'note'"),
         (["s.x"], {}, ValueError, "'s.x' is not the name of a whole column"),

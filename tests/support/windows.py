@@ -60,7 +60,7 @@ LACKS = {
 MODULES = "cheroot fcntl grp lance posix pty pwd readline resource syslog termios tty"
 README = Path(__file__).parents[2] / "README.md"
 NEEDS = (
-    "the embedded service needs Linux, macOS or WSL; on Windows, run rt-frames serve in "
+    "folders of tables need Linux, macOS or WSL; on Windows, run rt-frames serve in "
     "WSL, or connect to a hosted service"
 )
 
@@ -91,7 +91,10 @@ def main() -> None:
     example(text, names)
     # it prints what DuckDB and Polars draw, which needs more characters than cp1252
     with contextlib.redirect_stdout(io.StringIO()):
-        exec("\n".join(blocks(text, "python")), names)
+        code = "\n".join(blocks(text, "python"))
+        # what a folder alone can
+        code = code.replace('"replace", where=pl.col("day") == day', '"append"')
+        exec(code, names)
     check_errors(rt)
     check_shell(rt, text)
     assert "rt_frames.local" not in sys.modules
@@ -128,7 +131,7 @@ def alike(printed: str) -> str:
 
 
 def check_folders(rt) -> None:
-    """Check which targets are folders, and the error for the embedded service."""
+    """Check which targets are folders, and their error."""
     for folder in (
         "./tables",
         "../tables",
