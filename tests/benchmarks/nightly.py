@@ -2,7 +2,7 @@
 
 Run ``python -m tests.benchmarks.nightly``; words of ``upsert``, ``scan`` and
 ``memory`` choose parts. Ways alternate. Memory is measured in a process of its own,
-with the embedded service in another one, on a table of 2 GB in the folder for
+with the development server in another one, on a table of 2 GB in the folder for
 temporary files.
 """
 

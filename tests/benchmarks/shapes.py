@@ -2,7 +2,7 @@
 
 Run ``python -m tests.benchmarks.shapes``; parts of the cases' names choose cases. All
 cases take a quarter of an hour. The cases called ``stream`` make the bytes of a
-request, compared with ``pyarrow.ipc``; the others call the embedded service, compared
+request, compared with ``pyarrow.ipc``; the others call a folder, compared
 with ``lance``. "by hand" divides a case's time by that of these few lines. "half"
 divides it by that of half the columns, chunks or rows: 2 is linear, 4 is quadratic. The
 figures in brackets are the same in CPU time.
@@ -150,7 +150,7 @@ def planned(table: pa.Table) -> Case:
 
 
 class Doors:
-    """The embedded service, and a folder for what is stored by hand."""
+    """A folder, and another one for what is stored by hand."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

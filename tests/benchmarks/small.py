@@ -1,4 +1,4 @@
-"""Ten rows, fifteen writes in a row, the import and the embedded service.
+"""Ten rows, fifteen writes in a row, the import and a folder.
 
 Run ``python -m tests.benchmarks.small``.
 """
@@ -129,7 +129,7 @@ def imports() -> None:
     print(f"import rt_frames      {'above python -c pass':<28}{above:>10.2f} ms")
 
 
-def embedded() -> None:
+def folder_writes() -> None:
     import lance
 
     table = numeric(NBYTES)
@@ -158,11 +158,11 @@ def embedded() -> None:
             " (CPU)": time.process_time,
         }.items():
             medians = alternating(ways, 9, clock)
-            show(f"embedded{measured}", medians, table.nbytes, "lance.write_dataset")
+            show(f"folder{measured}", medians, table.nbytes, "lance.write_dataset")
 
 
 if __name__ == "__main__":
     ten_rows()
     writes_in_a_row()
     imports()
-    embedded()
+    folder_writes()

@@ -41,9 +41,7 @@ def test_a_hosted_service_is_named_by_its_url_or_its_parts_or_by_the_environment
     assert rt.connect(target, api_key=KEY, **options).url == URL
 
 
-def test_a_folder_is_the_embedded_service_shared_and_made_when_missing(
-    tmp_path, monkeypatch
-):
+def test_a_folder_is_shared_and_made_when_missing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     by_text = rt.connect("./tables")
     by_path = rt.connect(tmp_path / "tables")

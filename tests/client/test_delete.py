@@ -70,7 +70,7 @@ def test_the_log_tells_how_many(place, table, caplog):
     assert f"deleted 1 row of table {table.name}" in caplog.text
 
 
-# Services that are not embedded
+# Servers
 
 
 @pytest.fixture

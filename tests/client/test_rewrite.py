@@ -84,10 +84,10 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["embedded", "hosted"])
+@pytest.mark.parametrize("kind", ["folder", "hosted"])
 def test_uuids_and_json_at_any_depth_stay_what_they_are(client, hosted, kind):
     """A hosted service describes the storage type, and sends the values as they are."""
-    it = client if kind == "embedded" else hosted[1]
+    it = client if kind == "folder" else hosted[1]
     table = it.create_table("kinds", pa.table({**KINDS, "n": [1, 2]}))
     wanted = pa.table({**KINDS, "n": [1.0, 2.0]})
     rt.alter_table(wanted, "kinds", rewrite=True, client=it)

@@ -359,7 +359,7 @@ def test_a_frame_in_memory_is_checked_before_columns_are_added(place, name):
     assert place.open(name).version == 1
 
 
-# Services that are not embedded
+# Servers
 
 
 class Merging(Hosted):
@@ -521,7 +521,7 @@ def test_an_upsert_above_90_000_000_bytes_is_stopped_with_nothing_stored(
     assert upsert(client, large(), compression="zstd").inserted == 10
 
 
-def test_an_embedded_service_takes_upserts_of_any_size(place, name):
+def test_a_folder_takes_upserts_of_any_size(place, name):
     place.create(name, pa.table({"id": [1], "s": pa.array([b""], pa.large_binary())}))
     table = place.upsert(name, large(), compression=None)
     assert table.updated == 1

@@ -322,15 +322,13 @@ ONLY_EMBEDDED = [
 
 
 @pytest.mark.parametrize(("odd", "clean"), ONLY_EMBEDDED)
-def test_names_that_only_the_embedded_service_refuses_are_cleaned_too(
-    client, name, odd, clean
-):
+def test_names_that_only_a_folder_refuses_are_cleaned_too(client, name, odd, clean):
     table = rt.to_table(pl.DataFrame({odd: [1]}), name, clean_names=True)
     assert table.schema.names == [clean]
 
 
 @pytest.mark.parametrize("odd", ["a`b", "_rowid"])
-def test_names_that_the_embedded_service_refuses_are_named(client, name, odd):
+def test_names_that_a_folder_refuses_are_named(client, name, odd):
     with pytest.raises(rt.errors.BadRequest, match=re.escape(repr(odd))):
         rt.to_table(pl.DataFrame({odd: [1]}), name)
 

@@ -50,7 +50,7 @@ def batch(number: int) -> pa.RecordBatch:
 
 
 def own_threads() -> list[str]:
-    """Return the names of the package's threads, without the embedded service's."""
+    """Return the names of the package's threads, without a call's."""
     names = [thread.name for thread in threading.enumerate()]
     names = [name for name in names if name.startswith("rt_frames ")]
     return [name for name in names if name != "rt_frames server"]

@@ -1,4 +1,4 @@
-"""nginx, Apache, haproxy and squid in front of the embedded service.
+"""nginx, Apache, haproxy and squid in front of the development server.
 
 It runs those that are installed, each on its own ports, and sends through each: creates
 of every kind, lists and alters, early refusals, hints, bodies over a limit, connections

@@ -1,7 +1,7 @@
 """Write README's table of types.
 
 Run ``python -m tests.support.type_table``. The types read back come from a table of
-the embedded service.
+a folder.
 """
 
 from __future__ import annotations
