@@ -166,7 +166,6 @@ READ = [  # by every version of Polars, and by us
     "n = 7 AND text <> 'x'",
     "`x y` IS NULL OR ok",
     "n BETWEEN 1 AND 7",
-    "day < date '2024-03-01'",
 ]
 NOT_READ = [
     "",

@@ -223,7 +223,7 @@ def test_only_a_replacement_has_a_condition(place, name, if_exists):
 
 
 MEANINGLESS = [
-    ("day = date '2024-01-02'", r"write where=pl\.sql_expr"),
+    ("n = 2", r"write where=pl\.sql_expr"),
     (pl.lit(value=True), "names no column"),
     ([], "got no tuple"),
     (True, "bool is no condition; nothing was sent; pass an expression"),
