@@ -105,7 +105,8 @@ def _chunk(frame: pl.DataFrame) -> Chunk:
     ) -> pa.RecordBatchReader:
         rows = frame.slice(start, length)
         if columns is not None:
-            rows = rows.select(columns)
+            # `select` takes ^a$ for a pattern
+            rows = rows[columns]
         return _export(rows)
 
     return Chunk(frame.height, int(frame.estimated_size()), make_batches)

@@ -251,11 +251,8 @@ def _computed(payload: Iterable[bytes]) -> Iterator[bytes]:
     """Yield a payload; what fails in the engine is a truncated response."""
     try:
         yield from payload
-    except GeneratorExit:
-        raise
-    except BaseException as error:
-        # Lance's panics are BaseExceptions (pylance 14)
-        raise ReplyError("the engine failed; see the log") from error
+    except Exception as error:
+        raise ReplyError(str(error)) from error
 
 
 def _is_small(piece: bytes) -> bool:

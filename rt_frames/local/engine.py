@@ -378,7 +378,7 @@ def as_http_errors(
     """
     try:
         yield
-    except (HTTPError, KeyboardInterrupt, SystemExit):
+    except (HTTPError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
         # Lance's panics are BaseExceptions (pylance 14)
@@ -458,7 +458,9 @@ def _find_known_failure(
         )
     if _NOT_FOUND.search(text):
         return HTTPError(
-            500, f"{subject}a file of the table is missing; check the service's folder"
+            500,
+            f"{subject}a file of the table is missing, as if this version was removed "
+            "meanwhile; try again, and check the folder if it stays so",
         )
     if is_conflict(error):
         return Conflict(

@@ -21,6 +21,7 @@ _WORDS = {
 }
 # what pylance 14 returns for operations that have no class in Python
 _UNNAMED = "BaseOperation"
+_ATTEMPTS = 3
 
 
 def list_versions(table: Any, limit: int | None) -> list[dict[str, Any]]:
@@ -28,12 +29,21 @@ def list_versions(table: Any, limit: int | None) -> list[dict[str, Any]]:
 
     A compaction's versions are left out, unless what it compacted is gone.
     """
+    listed: list[dict[str, Any]] = []
+    # a purge may remove all that were found, once there is another one
+    for _ in range(_ATTEMPTS):
+        listed = listed or _list_open(table, limit)
+    return listed
+
+
+def _list_open(table: Any, limit: int | None) -> list[dict[str, Any]]:
     numbers = sorted((ref["version"] for ref in table.version_refs()), reverse=True)
     listed: list[dict[str, Any]] = []
     operation = ""
+    compacted = None
     for number in numbers:
         if len(listed) == limit:
-            break
+            return listed
         version = _open(table, number)
         if version is None:
             continue
@@ -43,8 +53,13 @@ def list_versions(table: Any, limit: int | None) -> list[dict[str, Any]]:
         # (pylance 14)
         if operation == "" and newer == _COMPACT:
             operation = _COMPACT
-        if operation != _COMPACT or number == numbers[-1]:
+        if operation == _COMPACT:
+            compacted = version
+        else:
+            compacted = None
             listed.append(_describe(version, operation))
+    if compacted is not None:
+        listed.append(_describe(compacted, _COMPACT))
     return listed
 
 

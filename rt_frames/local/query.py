@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,8 +20,6 @@ from rt_frames._text import list_names
 from rt_frames.local import engine
 from rt_frames.local.arrow_stream import count_bytes
 from rt_frames.local.http_error import HTTPError
-
-log = logging.getLogger("rt_frames")
 
 MAX_BATCH_ROWS = 2**17
 # if a column varies in width
@@ -183,17 +180,14 @@ def _measure_rows(table: Any, rows: int, columns: list[str]) -> float:
 
 def _stream(reader: Any, first: list[pa.RecordBatch]) -> Iterator[bytes]:
     sink = io.BytesIO()
-    try:
-        with (
-            contextlib.closing(reader),
-            pa.ipc.new_stream(sink, reader.schema) as writer,
-        ):
-            for batch in itertools.chain(first, reader):
-                writer.write_batch(batch)
-                yield sink.getvalue()
-                sink.seek(0)
-                sink.truncate()
-        yield sink.getvalue()
-    except Exception:
-        log.exception("a read failed while rows were sent; the response is truncated")
-        raise
+    with (
+        engine.as_http_errors(state=""),
+        contextlib.closing(reader),
+        pa.ipc.new_stream(sink, reader.schema) as writer,
+    ):
+        for batch in itertools.chain(first, reader):
+            writer.write_batch(batch)
+            yield sink.getvalue()
+            sink.seek(0)
+            sink.truncate()
+    yield sink.getvalue()

@@ -248,6 +248,31 @@ def test_two_processes_append_and_lose_nothing(tmp_path):
     assert sorted(stored["n"].to_pylist()) == [*range(40)]
 
 
+def test_a_read_whose_file_is_gone_says_that(place, name):
+    place.create(name, ROWS)
+    place.append(name, ROWS)
+    (place.root / f"{name}.lance" / "data").rename(place.root / "elsewhere")
+    with pytest.raises(rt.errors.ServerError, match="as if this version was removed"):
+        place.table(name).to_arrow()
+
+
+def test_a_table_always_has_a_history_while_it_is_purged(place, name):
+    table = place.create(name, ROWS)
+    ended = threading.Event()
+
+    def purge():
+        while not ended.is_set():
+            place.append(name, ROWS)
+            table.compact(purge=True)
+
+    purging = threading.Thread(target=purge)
+    purging.start()
+    counts = [len(place.table(name).history()) for _ in range(100)]
+    ended.set()
+    purging.join()
+    assert min(counts) > 0
+
+
 # Locks
 
 

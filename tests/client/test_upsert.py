@@ -530,3 +530,9 @@ def test_a_folder_takes_upserts_of_any_size(place, name):
     sizes = pa.compute.binary_length(place.read(name)["s"])
     assert sizes.unique().to_pylist() == [8_000_000]
     table.drop()
+
+
+def test_a_key_whose_name_looks_like_a_pattern_is_a_name(place, name):
+    place.create(name, pl.DataFrame({"^a$": [1, 2], "a": [10, 20]}))
+    place.upsert(name, pl.DataFrame({"^a$": [2, 3], "a": [21, 30]}), on="^a$")
+    assert [row["a"] for row in place.rows(name, "^a$")] == [10, 21, 30]
