@@ -30,7 +30,6 @@ _DRAW: dict[Draw, int] = {
     model.draw_drop_columns: 1,
     model.draw_rename: 1,
     model.draw_cast: 2,
-    model.draw_nullable: 1,
     model.draw_rewrite: 3,
     model.draw_replace: 1,
 }
