@@ -93,7 +93,9 @@ def test_F45_an_interrupt_at_any_moment_comes_at_once_and_leaves_nothing_behind(
 
 # an interrupt while a socket is made leaves it to the garbage collector
 @pytest.mark.filterwarnings("ignore:.*unclosed <socket:ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:.*<socket:pytest.PytestUnraisableExceptionWarning")
+# another one in what threading does when a thread's object goes
+@pytest.mark.filterwarnings("ignore:.*WeakSet:pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_tells_what_becomes_of_a_write_that_was_sent():
     count = 100
     counted = late.run(count, seed=1)

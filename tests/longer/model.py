@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import functools
 import random
 import struct
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -267,12 +268,26 @@ Step = Callable[[Table], Table]
 
 @dataclasses.dataclass
 class Call:
-    """A call through a client, and the commits it makes."""
+    """A call through a client, and the commits it makes.
+
+    Parameters
+    ----------
+    text, do, frame : str, callable, Frame
+        What it is, and the rows that it sends.
+    steps : list of callable
+        What each commit makes of the table.
+    planned : list of callable, optional
+        The commits of a plan that was made before somebody else's commit.
+    """
 
     text: str
     do: Callable[[rt.Client], Any]
     steps: list[Step]
     frame: Frame | None = None
+    planned: Sequence[Step] = ()
+
+    def __post_init__(self) -> None:
+        self.planned = self.planned or self.steps
 
     def __repr__(self) -> str:
         return self.text
@@ -529,6 +544,15 @@ def draw_rows(
     return draw_frame(r, columns)
 
 
+def planned_before(table: Table, frame: Frame, steps: list[Step]) -> Sequence[Step]:
+    """Return the commits of a call that adds the columns that a table lacked before."""
+    if table is None or len(steps) == 1:
+        return steps
+    names = [name for name in frame.columns if name not in table.fields]
+    added = [pa.field(name, frame.sent_type(name)) for name in names]
+    return [functools.partial(adding, added=added), steps[-1]]
+
+
 def draw_append(r: random.Random, table: Table) -> Call:
     more = r.random() < 0.3
     frame = draw_rows(r, table, [], more=more)
@@ -540,7 +564,8 @@ def draw_append(r: random.Random, table: Table) -> Call:
         options = {"if_exists": "append", "add_columns": more}
         return client.create_table(NAME, frame.make(), **options)
 
-    return Call(f"append {frame}, add_columns={more}", do, steps, frame)
+    planned = planned_before(table, frame, steps)
+    return Call(f"append {frame}, add_columns={more}", do, steps, frame, planned)
 
 
 def draw_upsert(r: random.Random, table: Table, *, most_keys: int = 2) -> Call:
@@ -563,7 +588,10 @@ def draw_upsert(r: random.Random, table: Table, *, most_keys: int = 2) -> Call:
         options = {"if_exists": "upsert", "on": keys, "add_columns": more}
         return client.create_table(NAME, frame.make(), **options)
 
-    return Call(f"upsert {frame}, on={keys}, add_columns={more}", do, steps, frame)
+    planned = planned_before(table, frame, steps)
+    return Call(
+        f"upsert {frame}, on={keys}, add_columns={more}", do, steps, frame, planned
+    )
 
 
 def draw_place(r: random.Random, fields: dict[str, pa.Field]) -> Place:
@@ -596,7 +624,10 @@ def draw_replace_where(r: random.Random, table: Table) -> Call:
         options = {"if_exists": "replace", "where": where, "add_columns": more}
         return client.create_table(NAME, frame.make(), **options)
 
-    return Call(f"where {place}: {frame}, add_columns={more}", do, steps, frame)
+    planned = planned_before(table, frame, steps)
+    return Call(
+        f"where {place}: {frame}, add_columns={more}", do, steps, frame, planned
+    )
 
 
 def draw_replace(r: random.Random, table: Model) -> Call:
@@ -814,6 +845,28 @@ def altered(
             now = now.cast(field.name, field.type)
             now = Model({**now.fields, field.name: field}, now.rows)
     now = added_to(now, [field for field in schema if field.name not in now.fields])
+    return dropped(now, drop)
+
+
+def carried_out(
+    now: Table, casts: dict[str, pa.DataType], rename: dict[str, str]
+) -> Model:
+    """Make the changes of a plan; columns that it does not name stay as they are."""
+    now = existing(now)
+    missing = {*casts, *rename} - {*now.fields}
+    if missing:
+        raise RefusedError(missing)
+    for name, arrow in casts.items():
+        now = now.cast(name, arrow)
+    return renamed(now, rename)
+
+
+def adding(now: Table, added: list[pa.Field]) -> Model:
+    return added_to(existing(now), added)
+
+
+def dropped(now: Table, drop: list[str]) -> Model:
+    now = existing(now)
     return now.with_fields([f for name, f in now.fields.items() if name not in drop])
 
 
@@ -863,4 +916,9 @@ def draw_alter(r: random.Random, table: Model, *, rewrite: bool | None = None) -
         )
 
     text = f"alter to {schema.to_string()!r}, {rename=}, {drop=}, {rewrite=}"
-    return Call(text, do, [step])
+    planned = [
+        functools.partial(carried_out, casts=casts, rename=rename),
+        functools.partial(adding, added=added),
+        functools.partial(dropped, drop=drop),
+    ]
+    return Call(text, do, [step], planned=planned)

@@ -5,11 +5,14 @@ The stored table is the result of one order of the confirmed calls in the model.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import itertools
 import random
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -31,6 +34,7 @@ _DRAW: dict[Draw, int] = {
     model.draw_rename: 1,
     model.draw_cast: 2,
     model.draw_rewrite: 3,
+    model.draw_nullable: 1,
     model.draw_replace: 1,
 }
 OF_FOLDER = {model.draw_upsert: 5, model.draw_replace_where: 6, **_DRAW}
@@ -60,8 +64,6 @@ class Pair:
     def __init__(self, table: Table, calls: list[Call]) -> None:
         self.table = table
         self.calls = calls
-        # completed steps of each call: all of them if it was confirmed
-        self.steps = [0, 0]
         self.outcomes = ["", ""]
 
     def make(self, number: int, client: rt.Client) -> None:
@@ -72,28 +74,38 @@ class Pair:
             if isinstance(error, rt.errors.OutcomeUnknown):
                 raise
             notes = " ".join([str(error), *getattr(error, "__notes__", ())])
-            self.steps[number] = int("were added before, and contain nulls" in notes)
             self.outcomes[number] = f"{type(error).__name__}: {notes}"
         else:
-            self.steps[number] = len(call.steps)
             self.outcomes[number] = "done"
 
     def possible(self) -> Iterator[Table]:
         """Yield the table after each possible order of the commits."""
-        first, second = (
-            call.steps[:many] for call, many in zip(self.calls, self.steps, strict=True)
-        )
-        for order in interleaved(first, second):
-            table = self.table
-            try:
-                for step in order:
-                    table = step(table)
-            except RefusedError:
-                continue
-            yield table
+        for first, second in itertools.product(self.commits(0), self.commits(1)):
+            for order in interleaved(first, second):
+                with contextlib.suppress(RefusedError):
+                    yield functools.reduce(apply, order, self.table)
+
+    def commits(self, number: int) -> Iterator[Sequence[Step]]:
+        """Yield the steps that a call may have made."""
+        call, outcome = self.calls[number], self.outcomes[number]
+        if outcome == "done":
+            yield call.steps
+            yield call.planned
+        elif "were added before, and contain nulls" in outcome:
+            yield call.steps[:1]
+            yield call.planned[:1]
+        elif "done before" in outcome:
+            yield call.planned[:1]
+            yield call.planned[:2]
+        else:
+            yield []
 
 
-def interleaved(first: list[Step], second: list[Step]) -> Iterator[list[Step]]:
+def apply(table: Table, step: Step) -> Table:
+    return step(table)
+
+
+def interleaved(first: Sequence[Step], second: Sequence[Step]) -> Iterator[list[Step]]:
     if not first or not second:
         yield [*first, *second]
         return
