@@ -265,12 +265,15 @@ class Application:
         self._uploads.abort(name, asked.parameter("upload_id"))
         return {}
 
-    def _alter(self, asked: Asked, name: str) -> dict[str, Any]:
+    def _read_request(self, asked: Asked, name: str, example: str) -> dict[str, Any]:
+        """Return the JSON of a change of a table that is there."""
         self._store.check_there(name)
         asked.check_content_type(JSON)
-        request = _read_json(
-            asked.body, '{"alterations": [{"path": "a", "rename": "b"}]}'
-        )
+        return _read_json(asked.body, example)
+
+    def _alter(self, asked: Asked, name: str) -> dict[str, Any]:
+        example = '{"alterations": [{"path": "a", "rename": "b"}]}'
+        request = self._read_request(asked, name, example)
         version = self._store.change(name, partial(changes.alter, request=request))
         return {"version": version}
 
@@ -293,21 +296,16 @@ class Application:
         return self._store.change(name, partial(changes.add_columns, schema=schema))
 
     def _drop_columns(self, asked: Asked, name: str) -> dict[str, int]:
-        self._store.check_there(name)
-        asked.check_content_type(JSON)
-        request = _read_json(asked.body, '{"columns": ["a"]}')
+        request = self._read_request(asked, name, '{"columns": ["a"]}')
         return self._store.change(name, partial(changes.drop_columns, request=request))
 
     def _delete(self, asked: Asked, name: str) -> dict[str, int]:
-        self._store.check_there(name)
-        asked.check_content_type(JSON)
-        request = _read_json(asked.body, '{"predicate": "n > 1"}')
+        request = self._read_request(asked, name, '{"predicate": "n > 1"}')
         return self._store.change(name, partial(changes.delete, request=request))
 
     def _restore(self, asked: Asked, name: str) -> dict[str, int]:
-        self._store.check_there(name)
-        asked.check_content_type(JSON)
-        request = query.parse_request(_read_json(asked.body, '{"version": 3}'))
+        body = self._read_request(asked, name, '{"version": 3}')
+        request = query.parse_request(body)
         if set(request) != {"version"}:
             raise HTTPError(
                 400, 'the body needs "version" and nothing else; send {"version": 3}'
@@ -317,9 +315,7 @@ class Application:
         return self._store.change(name, change, spared=version)
 
     def _compact(self, asked: Asked, name: str) -> dict[str, int]:
-        self._store.check_there(name)
-        asked.check_content_type(JSON)
-        request = _read_json(asked.body, '{"purge": false}')
+        request = self._read_request(asked, name, '{"purge": false}')
         return self._store.change(name, partial(compaction.compact, request=request))
 
     def _describe(self, asked: Asked, name: str) -> dict[str, Any]:
