@@ -159,7 +159,7 @@ def test_large_rows_that_no_sample_meets_do_not_make_large_batches(caller):
 @pytest.mark.parametrize(
     "sizes", [[1000] * 10, [20] * 5 + [2000] * 5, [20] * 9 + [9000]]
 )
-def test_two_readers_of_repetitive_text_take_a_hundred_megabytes(tmp_path, sizes):
+def test_two_readers_of_repetitive_text_take_sixty_megabytes_each(tmp_path, sizes):
     def count_rows(url: str) -> int:
         with rt.connect(url, api_key=KEY, dialect="lancedb", default=False) as client:
             reader = pa.RecordBatchReader.from_stream(client.table("t"))
@@ -172,4 +172,4 @@ def test_two_readers_of_repetitive_text_take_a_hundred_megabytes(tmp_path, sizes
         with ThreadPoolExecutor(2) as pool:
             reads = [pool.submit(count_rows, service.caller.url) for _ in range(2)]
         assert [read.result() for read in reads] == [450_000] * 2
-        assert service.peak_megabytes() - idle <= 100
+        assert service.peak_megabytes() - idle <= 120
