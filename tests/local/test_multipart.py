@@ -391,7 +391,8 @@ def test_a_part_on_its_way_while_its_table_is_dropped_and_made_again_is_refused(
     until(lambda: len(there.staged()) == 2)
     there.send("POST", "/v1/table/t/drop/")
     there.create("t", BASE)
-    assert single.finish() == 409
+    # 404 if it looks for the table between the two
+    assert single.finish() in (404, 409)
     assert part.finish() == 404
     assert numbers(there) == [0]
 
