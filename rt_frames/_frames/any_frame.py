@@ -25,8 +25,9 @@ from rt_frames._frames.append import match_columns
 from rt_frames._frames.batching import Chunk
 from rt_frames._frames.from_dask import Partition, partitions
 from rt_frames._frames.layout import portable_layout
+from rt_frames._frames.open_options import OpenOptions
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import OpenOptions, Source
+from rt_frames._frames.source import Source
 from rt_frames._frames.upsert_keys import check_key_names, check_key_types, parse_keys
 from rt_frames._names import check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type

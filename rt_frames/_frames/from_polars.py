@@ -14,8 +14,9 @@ import pyarrow as pa
 from pyarrow import types
 
 from rt_frames._frames.batching import Chunk
+from rt_frames._frames.open_options import OpenOptions
 from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import OpenOptions, Source
+from rt_frames._frames.source import Source
 from rt_frames._names import clean_names
 from rt_frames._schema.data_type import contains
 from rt_frames._schema.polars_dtype import polars_to_arrow

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rt_frames._frames.compression import Compression
-    from rt_frames._frames.source import OpenOptions
+    from rt_frames._frames.open_options import OpenOptions
     from rt_frames._protocol.calls import Request
 
 log = logging.getLogger("rt_frames")

@@ -28,7 +28,7 @@ from rt_frames._frames.compression import (
     check_compression,
 )
 from rt_frames._frames.ipc import IPCStream
-from rt_frames._frames.source import OpenOptions
+from rt_frames._frames.open_options import OpenOptions
 from rt_frames._frames.upsert_keys import no_keys
 from rt_frames._progress import Progress
 from rt_frames._protocol.calls import (

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rt_frames._frames.any_frame import open_source
 from rt_frames._frames.compression import Codec, CompressionPolicy, LinkMemory
 from rt_frames._frames.ipc import IPCStream
-from rt_frames._frames.source import OpenOptions
+from rt_frames._frames.open_options import OpenOptions
 
 
 class AtWill(CompressionPolicy):
