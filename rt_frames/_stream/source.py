@@ -11,18 +11,18 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from rt_frames._frames.batching import (
+from rt_frames._schema.leaves import Condition, columns_of
+from rt_frames._stream.batching import (
     MAX_BATCH_BYTES,
     TARGET_BATCH_BYTES,
     Chunk,
     Slice,
     cut,
 )
-from rt_frames._frames.convert import Converter
-from rt_frames._frames.layout import Layout
-from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.upsert_keys import KeyCheck
-from rt_frames._schema.leaves import Condition, columns_of
+from rt_frames._values.convert import Converter
+from rt_frames._values.layout import Layout
+from rt_frames._values.refusals import Refusals
+from rt_frames._values.upsert_keys import KeyCheck
 from rt_frames.errors import UnsupportedTypeError
 
 _UNKNOWN = Layout(pa.schema([]))
