@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from rt_frames import _api
 from rt_frames._arguments import by_keyword
 from rt_frames._display import hide_traceback, share_docstring, show_choices
-from rt_frames._frames.compression import Compression
 from rt_frames._names import closest_names, did_you_mean
 from rt_frames._service.write import IfExists
+from rt_frames._stream.compression import Compression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

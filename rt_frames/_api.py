@@ -20,7 +20,6 @@ from rt_frames._client import Client, RemoteTable, service_of
 from rt_frames._connect import connect, disconnect, resolve
 from rt_frames._display import hide_traceback, share_docstring, show_choices
 from rt_frames._frames.any_frame import arrow_schemas, sent_schema, type_reader
-from rt_frames._frames.compression import Compression
 from rt_frames._names import check_order
 from rt_frames._protocol.versions import Version
 from rt_frames._schema.alterations import (
@@ -34,6 +33,7 @@ from rt_frames._schema.data_type import arrow_type
 from rt_frames._service import alter
 from rt_frames._service.replace_columns import replace_columns
 from rt_frames._service.write import IfExists
+from rt_frames._stream.compression import Compression
 from rt_frames._text import list_some
 
 if TYPE_CHECKING:

@@ -22,9 +22,7 @@ from rt_frames._arguments import (
 )
 from rt_frames._display import Listing, as_html, hide_traceback
 from rt_frames._frames.any_frame import parse_open_options
-from rt_frames._frames.compression import Compression
 from rt_frames._frames.from_arrow import Readable
-from rt_frames._frames.metadata import PlainRows, without_metadata
 from rt_frames._http.arguments import Key, hide_values, parse_options
 from rt_frames._http.rows import Rows
 from rt_frames._names import (
@@ -56,7 +54,9 @@ from rt_frames._service.replace_columns import replace_columns
 from rt_frames._service.service import Service
 from rt_frames._service.where import write_fitting
 from rt_frames._service.write import IfExists, WriteOptions, write
+from rt_frames._stream.compression import Compression
 from rt_frames._text import count, format_bytes, list_some, show_value
+from rt_frames._values.metadata import PlainRows, without_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

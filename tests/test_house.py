@@ -27,12 +27,13 @@ HELPERS = {
     "_progress",
     "_extras",
 }
-ROOMS = {"_schema", "_protocol", "_http", "_frames"}
+ROOMS = {"_schema", "_protocol", "_http", "_values", "_stream", "_frames"}
 # a room, or a file of one → what it may import of the others; the rest are helpers
 LAW = {
     "_schema": HELPERS,
-    "_schema.pandas_dtype": {"_frames.objects", *HELPERS},  # categories are values
-    "_frames": {"_schema", *HELPERS},
+    "_values": {"_schema", *HELPERS},
+    "_stream": {"_values", "_schema", *HELPERS},
+    "_frames": {"_stream", "_values", "_schema", *HELPERS},
     "_protocol": {"_schema", *HELPERS},
     "_http": {"_protocol", *HELPERS},
     "_service": {*ROOMS, *HELPERS},
@@ -40,7 +41,13 @@ LAW = {
     "_client": {"_service", *ROOMS, *HELPERS},
     "_connect": {"_client", "_service", *ROOMS, *HELPERS},
     "_api": {"_connect", "_client", "_service", *ROOMS, *HELPERS},
-    "_accessor": {"_api", "_client", "_service", "_schema", "_frames", *HELPERS},
+    "_accessor": {
+        "_api",
+        "_client",
+        "_service",
+        *ROOMS - {"_http", "_protocol"},
+        *HELPERS,
+    },
     "_register": {"_accessor"},
     "cli": {"_connect", "_client", "local", *HELPERS},
     "local": {"_schema", "_protocol", *HELPERS},

@@ -1,5 +1,11 @@
-"""Any frame → one Arrow IPC stream.
+"""Opening frames, and reading them back.
 
-Layering (tests/test_house.py): knows no HTTP; imports `_schema`, `errors` and the
-helpers.
+The plot: `any_frame.py` knows every form of data (`frame_types.py` has their types),
+and opens one with the file of its library (`from_pandas.py`, `from_polars.py`,
+`from_arrow.py`, `from_dask.py`), as `open_options.py` says, as a `Source` in portable
+types. Rows that were read become frames in `to_pandas.py`, `to_polars.py` or, lazily,
+`scan.py`. What a condition may be stands in `where.py`: `expressions.py` of Polars, or
+`tuples.py` with `given_values.py`.
+
+Knows no HTTP. Imports `_stream` and what is below it.
 """

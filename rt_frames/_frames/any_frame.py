@@ -21,17 +21,18 @@ import pyarrow as pa
 from rt_frames._arguments import check_flag, check_optional_flag
 from rt_frames._frames import from_arrow
 from rt_frames._frames import where as conditions
-from rt_frames._frames.append import match_columns
-from rt_frames._frames.batching import Chunk
 from rt_frames._frames.from_dask import Partition, partitions
-from rt_frames._frames.layout import portable_layout
-from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import OpenOptions, Source
-from rt_frames._frames.upsert_keys import check_key_names, check_key_types, parse_keys
+from rt_frames._frames.open_options import OpenOptions
 from rt_frames._names import check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._schema.portable import to_portable
+from rt_frames._stream.batching import Chunk
+from rt_frames._stream.source import Source
 from rt_frames._text import list_names, one_line, show_value
+from rt_frames._values.append import match_columns
+from rt_frames._values.layout import portable_layout
+from rt_frames._values.refusals import Refusals
+from rt_frames._values.upsert_keys import check_key_names, check_key_types, parse_keys
 from rt_frames.errors import UnsupportedTypeError
 
 _TypeReader = Callable[[pa.DataType], pa.DataType | None]

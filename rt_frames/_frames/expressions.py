@@ -17,7 +17,6 @@ import polars as pl
 import pyarrow as pa
 
 from rt_frames import errors
-from rt_frames._frames import leaf
 from rt_frames._frames.given_values import series_to_array
 from rt_frames._frames.to_polars import null_row
 from rt_frames._schema.leaves import (
@@ -29,6 +28,7 @@ from rt_frames._schema.leaves import (
     Or,
 )
 from rt_frames._text import one_line
+from rt_frames._values import leaf
 
 # the engine refuses 50 nested parentheses (pylance 14)
 MAX_DEPTH = 40

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from rt_frames._frames.batching import Chunk, nbytes
-from rt_frames._frames.source import Source
 from rt_frames._names import clean_names
+from rt_frames._stream.batching import Chunk, nbytes
+from rt_frames._stream.source import Source
 from rt_frames.errors import UnsupportedTypeError
 
 if TYPE_CHECKING:

@@ -17,18 +17,19 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from rt_frames._frames.batching import Chunk, nbytes
-from rt_frames._frames.exact_cast import InexactCast, RefusedCast, cast_objects
-from rt_frames._frames.failing_row import first_failing_row
-from rt_frames._frames.objects import ObjectType, infer, to_arrow
-from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import OpenOptions, Source
+from rt_frames._frames.open_options import OpenOptions
 from rt_frames._names import check_column_names, clean_names, name_error
 from rt_frames._schema.data_type import contains
 from rt_frames._schema.numpy_dtype import numpy_to_arrow
+from rt_frames._schema.objects import ObjectType, infer, to_arrow
 from rt_frames._schema.pandas_dtype import pandas_to_arrow
 from rt_frames._schema.portable import CONVERSION_ERRORS, to_portable
+from rt_frames._stream.batching import Chunk, nbytes
+from rt_frames._stream.source import Source
 from rt_frames._text import list_names, show_value
+from rt_frames._values.exact_cast import InexactCast, RefusedCast, cast_objects
+from rt_frames._values.failing_row import first_failing_row
+from rt_frames._values.refusals import Refusals
 from rt_frames.errors import UnsupportedTypeError
 
 # values of an object column that estimate its size

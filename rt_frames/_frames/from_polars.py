@@ -13,14 +13,15 @@ import polars as pl
 import pyarrow as pa
 from pyarrow import types
 
-from rt_frames._frames.batching import Chunk
-from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.source import OpenOptions, Source
+from rt_frames._frames.open_options import OpenOptions
 from rt_frames._names import clean_names
 from rt_frames._schema.data_type import contains
 from rt_frames._schema.polars_dtype import polars_to_arrow
 from rt_frames._schema.portable import unsupported
+from rt_frames._stream.batching import Chunk
+from rt_frames._stream.source import Source
 from rt_frames._threads import Worker, result
+from rt_frames._values.refusals import Refusals
 from rt_frames.errors import UnsupportedTypeError
 
 # before 1.43, Polars exports sliced structs and arrays at an offset that the values

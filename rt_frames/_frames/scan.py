@@ -13,10 +13,10 @@ from polars.io.plugins import register_io_source
 
 from rt_frames import errors
 from rt_frames._frames.expressions import flatten, recognised
-from rt_frames._frames.metadata import PlainRows
 from rt_frames._frames.to_polars import null_row, to_polars
 from rt_frames._schema.leaves import Condition
 from rt_frames._text import show_value
+from rt_frames._values.metadata import PlainRows
 
 Read = Callable[[list[str], list[Condition], int | None], PlainRows]
 

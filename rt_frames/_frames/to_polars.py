@@ -8,10 +8,6 @@ import polars as pl
 import pyarrow as pa
 from pyarrow import types
 
-from rt_frames._frames.convert import Converter
-from rt_frames._frames.layout import Layout
-from rt_frames._frames.metadata import without_metadata
-from rt_frames._frames.refusals import Refusals
 from rt_frames._schema.data_type import (
     fixed_size,
     iter_fields,
@@ -21,6 +17,10 @@ from rt_frames._schema.data_type import (
 )
 from rt_frames._schema.polars_dtype import polars_to_arrow
 from rt_frames._text import one_line
+from rt_frames._values.convert import Converter
+from rt_frames._values.layout import Layout
+from rt_frames._values.metadata import without_metadata
+from rt_frames._values.refusals import Refusals
 from rt_frames.errors import UnsupportedTypeError
 
 _HAS_EXTENSIONS = hasattr(pl, "BaseExtension")

@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from rt_frames._frames import leaf
 from rt_frames._frames.given_values import to_array, to_arrays
 from rt_frames._schema.leaves import And, Condition, Not, Or
 from rt_frames._schema.portable import CONVERSION_ERRORS
 from rt_frames._text import show_value
+from rt_frames._values import leaf
 
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 _EXPECTED = "(column, op, value), op one of ==, =, !=, <, <=, >, >=, in, not in"

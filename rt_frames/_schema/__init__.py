@@ -2,8 +2,8 @@
 
 dtypes → Arrow → ``data_type``, and two schemas → alterations. From the ground up:
 ``data_type``, ``portable``, ``casts``; ``any_dtype`` with a file for each library;
-``alterations``, ``compare``.
+``objects``, for the type of what Python objects have in common; ``alterations``,
+``compare``.
 
 Layering (tests/test_house.py): no I/O and no frames; imports `errors` and the helpers.
-`pandas_dtype` alone asks `_frames/objects.py`: categories are values.
 """

@@ -9,8 +9,8 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.extensions import ExtensionDtype
 
-from rt_frames._frames.objects import infer
 from rt_frames._schema.numpy_dtype import numpy_to_arrow
+from rt_frames._schema.objects import infer
 from rt_frames._schema.portable import (
     PANDAS_ADVICE,
     TO_TEXT,

@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rt_frames import errors
-from rt_frames._frames.rewrite import explain_stuck
 from rt_frames._names import did_you_mean
 from rt_frames._protocol.calls import Cures, Purpose, json_body
 from rt_frames._protocol.operations import ADD_COLUMNS, ALTER, DROP_COLUMNS
@@ -37,6 +36,7 @@ from rt_frames._service.service import Service
 from rt_frames._service.steps import telling_steps
 from rt_frames._service.write import WriteResult
 from rt_frames._text import list_names, list_some
+from rt_frames._values.rewrite import explain_stuck
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,21 +20,21 @@ import pyarrow as pa
 
 from rt_frames import errors
 from rt_frames._frames.any_frame import is_a, open_source
-from rt_frames._frames.compression import CompressionPolicy
 from rt_frames._frames.from_dask import Partition
-from rt_frames._frames.ipc import IPCStream
 from rt_frames._http.arguments import is_loopback
 from rt_frames._protocol.calls import Failure
 from rt_frames._service.multipart import Sent, send_parts
 from rt_frames._service.service import Service
+from rt_frames._stream.compression import CompressionPolicy
+from rt_frames._stream.ipc import IPCStream
 from rt_frames._version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rt_frames._frames.compression import Compression
-    from rt_frames._frames.source import OpenOptions
+    from rt_frames._frames.open_options import OpenOptions
     from rt_frames._protocol.calls import Request
+    from rt_frames._stream.compression import Compression
 
 log = logging.getLogger("rt_frames")
 

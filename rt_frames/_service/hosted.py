@@ -8,7 +8,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from rt_frames import errors
-from rt_frames._frames.compression import LinkMemory
 from rt_frames._http.arguments import (
     ConnectionOptions,
     Key,
@@ -20,6 +19,7 @@ from rt_frames._http.arguments import (
 from rt_frames._http.sockets import SocketTransport
 from rt_frames._service.outcome import explain_unusable
 from rt_frames._service.service import Service
+from rt_frames._stream.compression import LinkMemory
 
 if TYPE_CHECKING:
     from rt_frames._http.session import Session

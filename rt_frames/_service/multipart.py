@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rt_frames import errors
-from rt_frames._frames.ipc import IPCStream
 from rt_frames._http.session import Outcome, retry
 from rt_frames._protocol.calls import (
     JSON,
@@ -40,6 +39,7 @@ from rt_frames._protocol.responses import parse_upload
 from rt_frames._service.interrupts import version_in
 from rt_frames._service.outcome import explained, make_error
 from rt_frames._service.service import Service
+from rt_frames._stream.ipc import IPCStream
 from rt_frames._text import count
 
 log = logging.getLogger("rt_frames")

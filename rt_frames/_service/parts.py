@@ -12,8 +12,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from rt_frames import errors
-from rt_frames._frames.compression import CompressionPolicy
-from rt_frames._frames.ipc import IPCStream
 from rt_frames._protocol.calls import (
     ARROW_STREAM,
     Explanation,
@@ -34,11 +32,13 @@ from rt_frames._service.outcome import (
 )
 from rt_frames._service.service import Service
 from rt_frames._service.steps import tell
+from rt_frames._stream.compression import CompressionPolicy
+from rt_frames._stream.ipc import IPCStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rt_frames._frames.source import Source
+    from rt_frames._stream.source import Source
 
 log = logging.getLogger("rt_frames")
 

@@ -14,14 +14,6 @@ import pyarrow as pa
 
 from rt_frames import errors
 from rt_frames._frames.any_frame import open_source, parse_open_options
-from rt_frames._frames.compression import CompressionPolicy
-from rt_frames._frames.ipc import IPCStream
-from rt_frames._frames.rewrite import (
-    altered_batches,
-    altered_schema,
-    explain_stuck,
-    with_metadata_of,
-)
 from rt_frames._protocol.calls import (
     ARROW_STREAM,
     Cures,
@@ -41,11 +33,19 @@ from rt_frames._service.outcome import explain_commit
 from rt_frames._service.reads import list_indices, read_rows
 from rt_frames._service.service import Service
 from rt_frames._service.write import WriteResult
+from rt_frames._stream.compression import CompressionPolicy
+from rt_frames._stream.ipc import IPCStream
 from rt_frames._text import count, list_some
+from rt_frames._values.rewrite import (
+    altered_batches,
+    altered_schema,
+    explain_stuck,
+    with_metadata_of,
+)
 
 if TYPE_CHECKING:
-    from rt_frames._frames.source import Source
     from rt_frames._schema.alterations import AlterationPlan
+    from rt_frames._stream.source import Source
 
 log = logging.getLogger("rt_frames")
 

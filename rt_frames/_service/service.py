@@ -11,7 +11,6 @@ import uuid
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rt_frames import errors
-from rt_frames._frames.compression import LinkMemory
 from rt_frames._http.arguments import NO_SECRETS, ConnectionOptions, Secrets
 from rt_frames._http.session import Session
 from rt_frames._names import check_table_name
@@ -43,6 +42,7 @@ from rt_frames._service.outcome import (
     make_error,
     reclassify_exists,
 )
+from rt_frames._stream.compression import LinkMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

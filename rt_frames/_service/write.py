@@ -22,14 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rt_frames import errors
 from rt_frames._frames.any_frame import open_source
-from rt_frames._frames.compression import (
-    Compression,
-    CompressionPolicy,
-    check_compression,
-)
-from rt_frames._frames.ipc import IPCStream
-from rt_frames._frames.source import OpenOptions
-from rt_frames._frames.upsert_keys import no_keys
+from rt_frames._frames.open_options import OpenOptions
 from rt_frames._progress import Progress
 from rt_frames._protocol.calls import (
     ARROW_STREAM,
@@ -62,17 +55,24 @@ from rt_frames._service.outcome import (
 from rt_frames._service.parts import name_blocked, send_in_parts
 from rt_frames._service.service import Service
 from rt_frames._service.steps import telling_steps
+from rt_frames._stream.compression import (
+    Compression,
+    CompressionPolicy,
+    check_compression,
+)
+from rt_frames._stream.ipc import IPCStream
 from rt_frames._text import count, format_bytes, list_names
+from rt_frames._values.upsert_keys import no_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     import pyarrow as pa
 
-    from rt_frames._frames.source import Source
     from rt_frames._protocol.calls import Buffers, Explanation
     from rt_frames._protocol.operations import Dialect, Operation
     from rt_frames._protocol.responses import Description
+    from rt_frames._stream.source import Source
 
 log = logging.getLogger("rt_frames")
 

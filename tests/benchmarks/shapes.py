@@ -30,8 +30,8 @@ import pyarrow as pa
 
 import rt_frames as rt
 from rt_frames._frames.any_frame import open_source, parse_open_options
-from rt_frames._frames.compression import CompressionPolicy
-from rt_frames._frames.ipc import IPCStream
+from rt_frames._stream.compression import CompressionPolicy
+from rt_frames._stream.ipc import IPCStream
 from tests.benchmarks._frames import arrow_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import statistics
 
 import pytest
 
-from rt_frames._frames.compression import CompressionPolicy, LinkMemory
+from rt_frames._stream.compression import CompressionPolicy, LinkMemory
 from tests.support.simulated_link import (
     CONSTANT,
     MB,

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rt_frames._frames.any_frame import open_source
-from rt_frames._frames.compression import Codec, CompressionPolicy, LinkMemory
-from rt_frames._frames.ipc import IPCStream
-from rt_frames._frames.source import OpenOptions
+from rt_frames._frames.open_options import OpenOptions
+from rt_frames._stream.compression import Codec, CompressionPolicy, LinkMemory
+from rt_frames._stream.ipc import IPCStream
 
 
 class AtWill(CompressionPolicy):

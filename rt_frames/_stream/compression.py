@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rt_frames._frames.batching import (
+from rt_frames._stream.batching import (
     LOOPBACK_BATCH_BYTES,
     MIN_BATCH_BYTES,
     SMALL_BATCH_BYTES,

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from rt_frames._frames.leaf import as_compared
 from rt_frames._schema.keys import show_key
 from rt_frames._schema.leaves import (
     And,
@@ -27,6 +26,7 @@ from rt_frames._schema.leaves import (
     Or,
     columns_of,
 )
+from rt_frames._values.leaf import as_compared
 from rt_frames.errors import UnsupportedTypeError
 
 _call = pc.call_function

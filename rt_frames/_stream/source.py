@@ -8,48 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from rt_frames._frames.batching import (
+from rt_frames._schema.leaves import Condition, columns_of
+from rt_frames._stream.batching import (
     MAX_BATCH_BYTES,
     TARGET_BATCH_BYTES,
     Chunk,
     Slice,
     cut,
 )
-from rt_frames._frames.convert import Converter
-from rt_frames._frames.layout import Layout
-from rt_frames._frames.refusals import Refusals
-from rt_frames._frames.upsert_keys import KeyCheck
-from rt_frames._schema.leaves import Condition, columns_of
+from rt_frames._values.convert import Converter
+from rt_frames._values.layout import Layout
+from rt_frames._values.refusals import Refusals
+from rt_frames._values.upsert_keys import KeyCheck
 from rt_frames.errors import UnsupportedTypeError
 
-if TYPE_CHECKING:
-    from rt_frames._frames.where import Checked
-
 _UNKNOWN = Layout(pa.schema([]))
-
-
-@dataclass(frozen=True)
-class OpenOptions:
-    """How the frames of one call are opened, for an existing ``table`` or a new one.
-
-    Messages show ``table_name``, and code that changes the table.
-    Rows have no null in their ``keys``, and no two rows have the same keys. All rows
-    match ``where``. With ``exact``, ``casts`` round no fractions either.
-    """
-
-    casts: Mapping[str, pa.DataType] = field(default_factory=dict)
-    keep_index: bool | None = None
-    clean: bool = False
-    add_columns: bool = False
-    keys: tuple[str, ...] = ()
-    table: pa.Schema | None = None
-    table_name: str = ""
-    exact: bool = False
-    where: Checked | None = None
 
 
 @dataclass(frozen=True)

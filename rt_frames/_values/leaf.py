@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from rt_frames._frames.exact_cast import cast_exactly
-from rt_frames._frames.failing_row import first_failing_row
 from rt_frames._names import did_you_mean
 from rt_frames._schema.casts import family
 from rt_frames._schema.data_type import child_fields, show_type, storage, value_type
 from rt_frames._schema.keys import show_key
 from rt_frames._schema.leaves import Compare, Condition, IsIn, Not
 from rt_frames._schema.portable import CONVERSION_ERRORS, to_portable
+from rt_frames._values.exact_cast import cast_exactly
+from rt_frames._values.failing_row import first_failing_row
 
 _call = pc.call_function
 # a double holds every integer up to here

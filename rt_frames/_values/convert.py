@@ -20,28 +20,6 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyarrow import types
 
-from rt_frames._frames.arrays import (
-    arrays_inside,
-    is_cut,
-    positions_in_runs,
-    positions_in_views,
-    rebased,
-)
-from rt_frames._frames.dictionaries import Dictionaries
-from rt_frames._frames.exact_cast import InexactCast, RefusedCast, cast_exactly
-from rt_frames._frames.failing_row import first_failing_row
-from rt_frames._frames.kinds import (
-    batch_type_error,
-    check_alike,
-    check_appended,
-    has_no_value,
-    spell,
-    table_type_error,
-    wider_number,
-)
-from rt_frames._frames.layout import Layout, requires_values, value_fields
-from rt_frames._frames.matching import check_rows
-from rt_frames._frames.refusals import Refusals
 from rt_frames._names import join_path
 from rt_frames._schema.data_type import (
     contains,
@@ -56,6 +34,28 @@ from rt_frames._schema.portable import (
     to_portable,
 )
 from rt_frames._text import list_names, make_printable, shorten
+from rt_frames._values.arrays import (
+    arrays_inside,
+    is_cut,
+    positions_in_runs,
+    positions_in_views,
+    rebased,
+)
+from rt_frames._values.dictionaries import Dictionaries
+from rt_frames._values.exact_cast import InexactCast, RefusedCast, cast_exactly
+from rt_frames._values.failing_row import first_failing_row
+from rt_frames._values.kinds import (
+    batch_type_error,
+    check_alike,
+    check_appended,
+    has_no_value,
+    spell,
+    table_type_error,
+    wider_number,
+)
+from rt_frames._values.layout import Layout, requires_values, value_fields
+from rt_frames._values.matching import check_rows
+from rt_frames._values.refusals import Refusals
 from rt_frames.errors import UnsupportedTypeError
 
 # of short columns that one call casts

@@ -25,7 +25,7 @@ from typing import NamedTuple, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
-from rt_frames._frames.convert import Converter
+from rt_frames._values.convert import Converter
 
 # 16 MiB: the overhead of a batch no longer shows, and two or three fit into the memory
 # that an upload may take

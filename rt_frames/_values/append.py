@@ -11,13 +11,13 @@ from collections.abc import Mapping
 import pyarrow as pa
 from pyarrow import types
 
-from rt_frames._frames.kinds import differs_in_layout_only, table_type_error
-from rt_frames._frames.refusals import Refusals
 from rt_frames._names import list_unknown
 from rt_frames._schema.casts import family
 from rt_frames._schema.data_type import map_types, storage
 from rt_frames._schema.portable import to_portable
 from rt_frames._text import list_names
+from rt_frames._values.kinds import differs_in_layout_only, table_type_error
+from rt_frames._values.refusals import Refusals
 from rt_frames.errors import AlterationError, UnsupportedTypeError
 
 

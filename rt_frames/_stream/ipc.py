@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rt_frames._frames.batching import (
+from rt_frames._stream.batching import (
     FIRST_BATCHES,
     JOINED_BYTES,
     MAX_BATCH_BYTES,
@@ -28,10 +28,10 @@ from rt_frames._frames.batching import (
     least_bytes,
     nbytes,
 )
-from rt_frames._frames.compression import PROBE_BATCHES, Codec, CompressionPolicy
-from rt_frames._frames.source import Source
-from rt_frames._frames.upsert_keys import KeyCheck
+from rt_frames._stream.compression import PROBE_BATCHES, Codec, CompressionPolicy
+from rt_frames._stream.source import Source
 from rt_frames._threads import parallel_map, prefetch
+from rt_frames._values.upsert_keys import KeyCheck
 
 MAX_THREADS = 8
 # bytes of a frame that is encoded before it is sent

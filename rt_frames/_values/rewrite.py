@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from rt_frames._frames.exact_cast import cast_exactly
-from rt_frames._frames.metadata import with_schema
 from rt_frames._names import join_path
 from rt_frames._schema.alterations import Alteration, AlterationPlan
 from rt_frames._schema.casts import guesses_unit
@@ -21,6 +19,8 @@ from rt_frames._schema.data_type import (
 )
 from rt_frames._schema.portable import CONVERSION_ERRORS
 from rt_frames._text import list_names
+from rt_frames._values.exact_cast import cast_exactly
+from rt_frames._values.metadata import with_schema
 
 _NO_CAST = "a rewrite cannot cast {}; keep the type, or create a new table"
 _NO_UNIT = (

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import types
 
-from rt_frames._frames.kinds import Code
-from rt_frames._frames.refusals import Refusals
 from rt_frames._names import duplicates, has_control_characters, join_path
 from rt_frames._schema.data_type import (
     child_fields,
@@ -22,6 +20,8 @@ from rt_frames._schema.data_type import (
 )
 from rt_frames._schema.portable import is_plain, to_portable, unsupported
 from rt_frames._text import list_names
+from rt_frames._values.kinds import Code
+from rt_frames._values.refusals import Refusals
 from rt_frames.errors import UnsupportedTypeError
 
 
