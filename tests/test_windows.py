@@ -31,8 +31,7 @@ def test_client_and_shell_do_what_the_readme_shows_without_what_windows_lacks(tm
             "RT_FRAMES_API_KEY": service.api_key,
             "RT_FRAMES_DIALECT": "lancedb",
         }
-        options = "-X warn_default_encoding -X faulthandler -m tests.support.windows"
-        words = *options.split(), here
+        words = "-X", "warn_default_encoding", "-m", "tests.support.windows", here
         with python(*words, env=environment, encoding=CONSOLE) as program:
             printed, said = program.communicate()
     assert program.returncode == 0, printed + said
