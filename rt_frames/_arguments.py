@@ -6,9 +6,10 @@ import functools
 import inspect
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
+from rt_frames._names import duplicates
 from rt_frames._text import show_value
 
 P = ParamSpec("P")
@@ -42,6 +43,21 @@ def check_whole_number(name: str, value: Any, least: int) -> int:
     raise ValueError(
         f"{name}: expected a whole number from {least}, got {show_value(value)}"
     )
+
+
+def parse_names(option: str, value: Any) -> list[str]:
+    """Return one or more names of columns, each once. Raise ValueError otherwise."""
+    names = [value] if isinstance(value, str) else []
+    # a dict may rename, which nobody does here
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+        names = list(value)
+    are_names = all(isinstance(name, str) and name for name in names)
+    if not names or not are_names or duplicates(names):
+        raise ValueError(
+            f"{option}: expected the name of a column, or a list of names, each once, "
+            f"got {show_value(value)}"
+        )
+    return names
 
 
 def by_keyword(

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rt_frames._arguments import check_flag, check_optional_flag
+from rt_frames._arguments import check_flag, check_optional_flag, parse_names
 from rt_frames._frames import from_arrow
 from rt_frames._frames import where as conditions
 from rt_frames._frames.append import match_columns
@@ -27,7 +27,7 @@ from rt_frames._frames.from_dask import Partition, partitions
 from rt_frames._frames.layout import portable_layout
 from rt_frames._frames.refusals import Refusals
 from rt_frames._frames.source import OpenOptions, Source
-from rt_frames._frames.upsert_keys import check_key_names, check_key_types, parse_keys
+from rt_frames._frames.upsert_keys import check_key_names, check_key_types
 from rt_frames._names import check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._schema.portable import to_portable
@@ -102,7 +102,7 @@ def parse_open_options(
     """Return the options of `rt_frames.to_table` with which a frame is opened."""
     keep_index = check_optional_flag("index", index)
     cleans = check_flag("clean_names", clean_names)
-    keys = parse_keys(on)
+    keys = () if on is None else tuple(parse_names("on", on))
     adds = check_flag("add_columns", add_columns)
     if dtypes is not None and not isinstance(dtypes, Mapping):
         raise TypeError(
