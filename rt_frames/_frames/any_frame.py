@@ -309,8 +309,10 @@ _READERS = {
 
 def _advice(data: Any) -> str:
     """Return why data is not a frame, and how to make a frame of it."""
-    if is_a(data, "pandas", "Series") or is_a(data, "polars", "Series"):
+    if hasattr(data, "to_frame"):
         return f"{_name(data)} is one column; make it a frame first, with .to_frame()"
+    if hasattr(data, "agg") and not isinstance(data, type):
+        return f"{_name(data)} is not a dataframe; aggregate it first, with .agg(…)"
     if _is_column(data):
         return f'{_name(data)} is one column; make it a table first, for example pyarrow.table({{"name": data}})'
     if isinstance(data, str | os.PathLike):
@@ -415,6 +417,8 @@ def _is_column(data: Any) -> bool:
 
 
 def _offers_arrow(data: Any) -> bool:
+    if isinstance(data, type):
+        return False
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
