@@ -32,13 +32,9 @@ def __getattr__(name: str) -> object:
             globals()[name] = value
             return value
         names = importlib.import_module("rt_frames._names")
-        offer = api.find_call(name)
-        if offer:
-            raise AttributeError(f"rt_frames has no {name!r}; call {offer}")
-        close = names.closest_names(name, api.__all__)
-        if close:
-            offer = names.did_you_mean(name, close)
-            raise AttributeError(f"rt_frames has no {name!r}; {offer}")
+        known = [*api.__all__, *(f"errors.{error}" for error in dir(api.errors))]
+        offer = names.what_is_meant(name, known)
+        raise AttributeError(f"rt_frames has no {name!r}; {offer}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from rt_frames import _api
 from rt_frames._arguments import by_keyword
 from rt_frames._display import hide_traceback, share_docstring, show_choices
-from rt_frames._names import closest_names, did_you_mean
+from rt_frames._names import what_is_meant
 from rt_frames._service.write import IfExists
 from rt_frames._stream.compression import Compression
 
@@ -54,12 +54,9 @@ class RemoteAccessor(Generic[FrameT]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            close = closest_names(name, vars(type(self)))
-            if close and not name.startswith("_"):
-                offer = did_you_mean(name, close)
-            else:
-                offer = 'for a column named "remote" write df["remote"]'
-            raise AttributeError(f"df.remote has no {name!r}; {offer}")
+            column = 'for a column named "remote" write df["remote"]'
+            meant = what_is_meant(name, dir(type(self)), column)
+            raise AttributeError(f"df.remote has no {name!r}; {meant}")
 
     @property
     @hide_traceback

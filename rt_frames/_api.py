@@ -711,23 +711,6 @@ def alter_columns(
     return resolve(client).alter_columns(name, alterations)
 
 
-_READS = ("read", "load", "get", "query", "fetch")
-_WRITES = ("create", "write", "save", "append", "insert", "upsert", "replace", "store")
-
-
-def find_call(name: str) -> str:
-    """Return the call that a name of another library may mean, or ""."""
-    word = name.removesuffix("_table")
-    if word in _READS:
-        return "rt.table(name).to_pandas(), .to_polars() or .scan()"
-    if word in _WRITES:
-        return "rt.to_table(df, name)"
-    if name in ("delete_table", "remove_table"):
-        word = "drop"
-    method = getattr(RemoteTable, word, None)
-    return f"rt.table(name).{word}(…)" if callable(method) else ""
-
-
 share_docstring(tee, to_table)
 share_docstring(alter_table, plan_alterations, to_table)
 share_docstring(Client.create_table, to_table)

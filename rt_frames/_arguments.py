@@ -6,9 +6,10 @@ import functools
 import inspect
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
+from rt_frames._names import duplicates, what_is_meant
 from rt_frames._text import show_value
 
 P = ParamSpec("P")
@@ -44,19 +45,35 @@ def check_whole_number(name: str, value: Any, least: int) -> int:
     )
 
 
+def parse_names(option: str, value: Any) -> list[str]:
+    """Return one or more names of columns, each once. Raise ValueError otherwise."""
+    names = [value] if isinstance(value, str) else []
+    # a dict may rename, which nobody does here
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+        names = list(value)
+    are_names = all(isinstance(name, str) and name for name in names)
+    if not names or not are_names or duplicates(names):
+        raise ValueError(
+            f"{option}: expected the name of a column, or a list of names, each once, "
+            f"got {show_value(value)}"
+        )
+    return names
+
+
 def by_keyword(
     cure: str = "", **by_type: str
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Name the keyword of an argument that is passed by position.
+    """Name the keyword of an argument by position, and say which option is meant.
 
-    ``by_type`` are the keywords of values by the name of their type. With ``cure``, no
-    argument may be passed by position. The signature stays as it is.
+    ``by_type`` are the keywords of values by the name of their type. ``cure`` says what
+    to do if none is meant. The signature stays as it is.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         parameters = inspect.signature(function).parameters.values()
         most = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters)
         others = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+        known = [one.name for one in parameters if one.name != "self"]
 
         @functools.wraps(function)
         def call(*args: P.args, **options: P.kwargs) -> T:
@@ -65,11 +82,18 @@ def by_keyword(
                 value = args[most]
                 keyword = by_type.get(type(value).__name__)
                 shown = show_value(value)
-                advice = f"pass it by its keyword, one of {', '.join(others)}"
+                advice = cure or f"pass it by its keyword, one of {', '.join(others)}"
                 if keyword is not None:
                     advice = f"pass it as {keyword}={shown}"
                 raise TypeError(
-                    f"{function.__name__}: got {shown} by position; {cure or advice}"
+                    f"{function.__name__}: got {shown} by position; {advice}"
+                )
+            for name in options:
+                if name in known:
+                    continue
+                meant = what_is_meant(name, known, cure)
+                raise TypeError(
+                    f"{function.__name__}: no option {name!r:.100}; {meant}"
                 )
             return function(*args, **options)
 

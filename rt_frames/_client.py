@@ -29,8 +29,8 @@ from rt_frames._names import (
     RESERVED,
     DialectName,
     check_order,
-    closest_names,
     did_you_mean,
+    what_is_meant,
 )
 from rt_frames._protocol.calls import Result, query
 from rt_frames._protocol.operations import (
@@ -143,6 +143,16 @@ class Client:
         'https://words-x1.us-east-1.example.com'
         """
         return self._service.url
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            meant = what_is_meant(name, dir(type(self)))
+            raise AttributeError(f"Client has no {name!r:.100}; {meant}")
+
+        # Python asks for item 0 to iterate
+        def __getitem__(self, name: Any) -> Any:
+            raise TypeError("a client is no dict; use .table(name) and .list_tables()")
 
     def __str__(self) -> str:
         return str(self._service)
@@ -307,7 +317,8 @@ class RemoteTable:
         Rows that the write sent, and the size of the request body in bytes; ``count()``
         has the rows of the table.
     version : int or None
-        The table's version, if the service reports it.
+        The version that is read, or that the write made, if the service reports it;
+        ``history()`` has the newest.
     created : bool or None
         True if the call created the table, False if it existed, None if unknown.
     request_id : str or None
@@ -402,22 +413,27 @@ class RemoteTable:
         return names
 
     if not TYPE_CHECKING:
-        # without it, Python would read items 0, 1, … of a table
-        __iter__ = None
 
+        def __len__(self) -> int:
+            # bool(), too
+            raise TypeError(
+                "a table has no length; use .count(), or look for its name in "
+                "rt.list_tables()"
+            )
+
+        # Python asks for item 0 to iterate
         def __getitem__(self, key: Any) -> Any:
             names = [key] if isinstance(key, str) else key
+            shown = show_value(names) if isinstance(names, list) else "[…]"
             raise TypeError(
-                f"a table is no frame; read columns with .to_polars(columns={names!r:.100})"
+                "a table is no frame; read rows with .to_polars(), columns with "
+                f".to_polars(columns={shown})"
             )
 
         def __getattr__(self, name: str) -> Any:
-            public = [known for known in dir(type(self)) if known[0] != "_"]
-            close = closest_names(name, public)
-            cure = f"read a column with .to_polars(columns=[{name!r:.100}])"
-            if close and name not in (vars(self).get("_schema") or pa.schema([])).names:
-                cure = did_you_mean(name, close)
-            raise AttributeError(f"RemoteTable has no {name!r:.100}; {cure}")
+            column = f"read a column with .to_polars(columns=[{name!r:.100}])"
+            meant = what_is_meant(name, dir(type(self)), column)
+            raise AttributeError(f"RemoteTable has no {name!r:.100}; {meant}")
 
     def _describe(self, max_timeout: float = math.inf) -> Description:
         return self._service.describe(
@@ -676,6 +692,7 @@ class RemoteTable:
         return to_polars(self._reader(columns, where, limit).read_all())
 
     @hide_traceback
+    @by_keyword()
     def head(self, n: int = 5) -> pl.DataFrame:
         """Read the first rows into a Polars frame.
 
@@ -703,6 +720,7 @@ class RemoteTable:
         return self.to_polars(limit=check_whole_number("n", n, 0))
 
     @hide_traceback
+    @by_keyword("use .scan().filter(…) and .select(…)")
     def scan(self) -> pl.LazyFrame:
         """Return a Polars query that fetches only the rows and columns it needs.
 
@@ -761,6 +779,7 @@ class RemoteTable:
         return scan(schema, read)
 
     @hide_traceback
+    @by_keyword()
     def count(self, where: Expression | None = None) -> int:
         """Count the rows.
 
@@ -792,6 +811,7 @@ class RemoteTable:
         )
 
     @hide_traceback
+    @by_keyword()
     def delete(self, where: Expression) -> int | None:
         """Delete the rows that match a condition, in one commit.
 
@@ -840,6 +860,7 @@ class RemoteTable:
         return rows
 
     @hide_traceback
+    @by_keyword()
     def history(self, limit: int = 100) -> tuple[Version, ...]:
         """List the versions of the table that are kept, newest first.
 
@@ -885,6 +906,7 @@ class RemoteTable:
         return History(versions)
 
     @hide_traceback
+    @by_keyword("restore a version by rt.table(name, version=…).restore()")
     def restore(self) -> RemoteTable:
         """Restore this handle's version, with its rows and columns, as the newest.
 
@@ -926,6 +948,7 @@ class RemoteTable:
         return self._after(result)
 
     @hide_traceback
+    @by_keyword(bool="purge")
     def compact(self, *, purge: bool = False) -> RemoteTable:
         """Merge the table's small files, and optionally remove what was deleted.
 
@@ -1081,6 +1104,7 @@ class RemoteTable:
         return RemoteTable(self.name, self.client, **vars(result), _changed=plan)
 
     @hide_traceback
+    @by_keyword("pass a dict, such as {'old': 'new'}")
     def rename(self, columns: Mapping[str, str]) -> RemoteTable:
         """Rename columns in one request.
 
@@ -1168,6 +1192,7 @@ class RemoteTable:
         return RemoteTable(self.name, self.client, **vars(result), _changed=plan)
 
     @hide_traceback
+    @by_keyword("pass a dict, such as {'column': False}")
     def set_nullable(self, nullable: Mapping[str, bool]) -> RemoteTable:
         """Allow or forbid nulls in one request.
 
@@ -1213,7 +1238,6 @@ def _check_zone(moment: datetime.date | str) -> datetime.datetime:
 def _items(option: str, by_path: Mapping[str, T]) -> Iterable[tuple[str, T]]:
     if not isinstance(by_path, Mapping) or not by_path:
         raise TypeError(
-            f"{option}: expected a dict by path, such as {{'outer.inner': …}}, "
-            f"got {show_value(by_path)}"
+            f"{option}: expected a dict, such as {{'column': …}}, got {show_value(by_path)}"
         )
     return by_path.items()

@@ -25,6 +25,7 @@ from rt_frames._http.arguments import (
     parse_base_url,
     parse_options,
 )
+from rt_frames._names import what_is_meant
 from rt_frames._protocol.operations import parse_dialect
 from rt_frames._service.folder import not_a_folder, open_folder
 from rt_frames._service.hosted import HostedService
@@ -65,6 +66,7 @@ def connect(
     allow_insecure: bool = False,
     dialect: DialectName | None = None,
     default: bool = True,
+    **unknown: Never,
 ) -> Client:
     """Connect to a service by URL, or to a folder.
 
@@ -130,8 +132,13 @@ def connect(
     __tracebackhide__ = True
     api_key = None if api_key is None else Key(api_key)
     headers = hide_values(headers)
+    # no local variable shows what may be the key
+    names = list(unknown)
+    del unknown
+    for name in names:
+        meant = what_is_meant(name, _parameters)
+        raise TypeError(f"connect: no option {name!r:.100}; {meant}")
     if misplaced:
-        # no local variable shows what may be the key
         del misplaced
         raise TypeError(
             "connect: got two values by position; pass the key as api_key=…, and others "
@@ -154,9 +161,10 @@ def connect(
 
 
 # as callers see it
-_parameters = inspect.signature(connect).parameters.values()
+_parameters = dict(inspect.signature(connect).parameters)
+del _parameters["misplaced"], _parameters["unknown"]
 connect.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-    [one for one in _parameters if one.name != "misplaced"],
+    [*_parameters.values()],
     return_annotation=inspect.signature(connect).return_annotation,
 )
 

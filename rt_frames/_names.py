@@ -1,4 +1,4 @@
-"""Names of columns and tables, and the dotted paths of nested columns."""
+"""Names of columns and tables, nested paths, and what an unknown name may mean."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def list_unknown(names: list[str], known: Iterable[str]) -> str:
     return ", ".join(offers + ([list_names(others)] if others else []))
 
 
-def closest_names(name: str, names: Iterable[str]) -> list[str]:
+def closest_names(name: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:
     """Return the names that are closest to another one.
 
     These are the names that differ only in case, spaces or underscores, or else up to
@@ -152,7 +152,54 @@ def closest_names(name: str, names: Iterable[str]) -> list[str]:
     """
     names = list(names)
     same = [other for other in names if _spell(other) == _spell(name)]
-    return same or difflib.get_close_matches(name, names, 3)
+    return same or difflib.get_close_matches(name, names, 3, cutoff)
+
+
+# options and calls, and the words for them in other libraries; {} is the word
+_WORDS = {
+    "if_exists": "if_table_exists mode overwrite replace",
+    "on": "key keys primary_key",
+    "dtypes": "dtype schema schema_overrides",
+    "where": "condition filter filters predicate query",
+    "limit": "n n_rows nrows",
+    "columns": "usecols",
+    "create_table": "to_table",
+    "api_key": "key password token",
+    "target": "host path uri url",
+    "rt.table(name).drop(…)": "delete_table remove_table",
+    "rt.table(name).{}(…)": "cast compact count delete drop head history rename restore "
+    "scan set_nullable to_arrow to_pandas to_polars",
+    "rt.table(name).to_pandas(), .to_polars() or .scan()": "collect df execute fetch "
+    "filter get iloc lazy load loc open query read sample search select sql tail to_csv "
+    "to_df to_dict to_numpy to_parquet",
+    "rt.to_table(df, name, if_exists=…)": "add append create insert merge merge_insert "
+    "overwrite put replace save store to_sql truncate update upsert write",
+    "rt.alter_table(df, name, …)": "add_columns alter drop_columns",
+    "rt.table(name).cast(…)": "astype",
+    "rt.table(name).count()": "count_rows num_rows shape size",
+    "rt.table(name).schema": "describe dtypes info",
+    "rt.table(name).history()": "list_versions versions",
+    "rt.table(name, version=…).restore()": "checkout rollback",
+    "rt.table(name).compact()": "cleanup_old_versions optimize vacuum",
+    "rt.list_tables()": "exists list table_names tables",
+    "rt.disconnect()": "close",
+}
+
+
+def what_is_meant(name: str, known: Iterable[str], cure: str = "") -> str:
+    """Suggest what to write for an unknown attribute or option, else the cure."""
+    known = [one for one in known if one[0] != "_"]
+    for ours, words in _WORDS.items():
+        if {name, name.removesuffix("_table")} & set(words.split()):
+            if ours in known:
+                return f"did you mean {ours!r}?"
+            if "." in ours:
+                return f"call {ours.format(name.removesuffix('_table'))}"
+    # also of short words, of which any two are alike
+    close = closest_names(name, known, cutoff=0.7)
+    if close or not cure:
+        return did_you_mean(name, close or known)
+    return cure
 
 
 def _spell(name: str) -> str:

@@ -174,8 +174,6 @@ def test_the_front_door_shows_what_it_says():
     assert set(dir(rt)) == set(rt.__all__)
     for name in rt.__all__:
         assert getattr(rt, name) is not None
-    with pytest.raises(AttributeError, match="'rt_frames' has no attribute 'upload'"):
-        rt.upload  # noqa: B018  # asked for in vain
     assert dir(rt.errors) == sorted(rt.errors.__all__)
     assert set(rt.errors.__all__) == {
         name

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rt_frames._arguments import check_flag, check_optional_flag
+from rt_frames._arguments import check_flag, check_optional_flag, parse_names
 from rt_frames._frames import from_arrow
 from rt_frames._frames import where as conditions
 from rt_frames._frames.from_dask import Partition, partitions
@@ -32,7 +32,7 @@ from rt_frames._text import list_names, one_line, show_value
 from rt_frames._values.append import match_columns
 from rt_frames._values.layout import portable_layout
 from rt_frames._values.refusals import Refusals
-from rt_frames._values.upsert_keys import check_key_names, check_key_types, parse_keys
+from rt_frames._values.upsert_keys import check_key_names, check_key_types
 from rt_frames.errors import UnsupportedTypeError
 
 _TypeReader = Callable[[pa.DataType], pa.DataType | None]
@@ -103,7 +103,7 @@ def parse_open_options(
     """Return the options of `rt_frames.to_table` with which a frame is opened."""
     keep_index = check_optional_flag("index", index)
     cleans = check_flag("clean_names", clean_names)
-    keys = parse_keys(on)
+    keys = () if on is None else tuple(parse_names("on", on))
     adds = check_flag("add_columns", add_columns)
     if dtypes is not None and not isinstance(dtypes, Mapping):
         raise TypeError(
@@ -310,8 +310,10 @@ _READERS = {
 
 def _advice(data: Any) -> str:
     """Return why data is not a frame, and how to make a frame of it."""
-    if is_a(data, "pandas", "Series") or is_a(data, "polars", "Series"):
+    if hasattr(data, "to_frame"):
         return f"{_name(data)} is one column; make it a frame first, with .to_frame()"
+    if hasattr(data, "agg") and not isinstance(data, type):
+        return f"{_name(data)} is not a dataframe; aggregate it first, with .agg(…)"
     if _is_column(data):
         return f'{_name(data)} is one column; make it a table first, for example pyarrow.table({{"name": data}})'
     if isinstance(data, str | os.PathLike):
@@ -416,6 +418,8 @@ def _is_column(data: Any) -> bool:
 
 
 def _offers_arrow(data: Any) -> bool:
+    if isinstance(data, type):
+        return False
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 

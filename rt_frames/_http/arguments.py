@@ -272,9 +272,9 @@ def parse_base_url(url: Any, *, allow_insecure: bool) -> str:
             "url: expected https://HOST without user name, query, fragment or special characters"
         )
     base = parts.url.rstrip("/")
-    if base.endswith("/v1"):
+    if "/v1/" in f"{base}/":
         raise ValueError(
-            f"url: {shown!r} ends in /v1, which every request adds; leave out /v1"
+            f"url: {shown!r} has the path /v1, which every request adds; leave it out"
         )
     if parts.scheme == "http" and not is_loopback(base) and not allow_insecure:
         raise ValueError(

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from rt_frames._names import duplicates
+from rt_frames._arguments import parse_names
 from rt_frames._text import show_value
 
 if TYPE_CHECKING:
@@ -331,7 +331,7 @@ def query(columns: Any = None, limit: Any = None) -> dict[str, Any]:
     if limit is not None:
         body["k"] = _parse_limit(limit)
     if columns is not None:
-        body["columns"] = _parse_columns(columns)
+        body["columns"] = parse_names("columns", columns)
     return body
 
 
@@ -340,18 +340,6 @@ def _parse_limit(limit: Any) -> int:
     if not is_number or not 0 <= limit <= ALL_ROWS:
         raise ValueError(f"limit: expected a number of rows, got {show_value(limit)}")
     return operator.index(limit)
-
-
-def _parse_columns(columns: Any) -> list[str]:
-    names = [columns] if isinstance(columns, str) else []
-    if isinstance(columns, Iterable) and not isinstance(columns, str | bytes):
-        names = list(columns)
-    are_names = all(isinstance(name, str) and name for name in names)
-    if not names or not are_names or duplicates(names):
-        raise ValueError(
-            f"columns: expected the name of a column, or a list of names, each once, got {show_value(columns)}"
-        )
-    return names
 
 
 def add_columns_body(columns: pa.Schema) -> bytes:

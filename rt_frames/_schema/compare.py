@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import types
 
+from rt_frames._arguments import parse_names
 from rt_frames._names import did_you_mean, duplicates, join_path
 from rt_frames._schema.alterations import Alteration, AlterationPlan, find_cycles
 from rt_frames._schema.casts import family, list_kind_on_path
@@ -129,19 +130,11 @@ def _check_drops(
     stored: bool,
 ) -> list[str]:
     """Return the columns to drop that still exist."""
-    if isinstance(drop_columns, str):
-        drop_columns = [drop_columns]
-    if not isinstance(drop_columns, Collection):
-        raise TypeError(
-            f"drop_columns: expected a name, or a list of names, got {show_value(drop_columns)}"
-        )
-    if twice := duplicates(drop_columns):
-        raise ValueError(
-            f"drop_columns: duplicate names: {list_names(twice)}; list each once"
-        )
+    if isinstance(drop_columns, Collection) and len(drop_columns) == 0:
+        return []
     drops = []
-    for name in drop_columns:
-        if not isinstance(name, str) or "." in name:
+    for name in parse_names("drop_columns", drop_columns):
+        if "." in name:
             raise ValueError(
                 f"drop_columns: {show_value(name)} is not the name of a whole column"
             )

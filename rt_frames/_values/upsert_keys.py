@@ -7,16 +7,14 @@ checked before the end of the stream is sent: a stream without its end stores no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pyarrow as pa
 from pyarrow import types
 
-from rt_frames._names import did_you_mean, duplicates
+from rt_frames._names import did_you_mean
 from rt_frames._schema.data_type import show_type, storage, value_type
 from rt_frames._schema.keys import compact, find_equal, find_null, show_key
-from rt_frames._text import list_names
 from rt_frames.errors import UnsupportedTypeError
 
 _IS_KEY = (
@@ -32,25 +30,6 @@ _IS_KEY = (
     types.is_decimal,
     types.is_boolean,
 )
-
-
-def parse_keys(on: Any) -> tuple[str, ...]:
-    """Return the key columns that ``on`` names."""
-    if on is None:
-        return ()
-    if isinstance(on, str):
-        on = [on]
-    if not isinstance(on, Iterable):
-        raise no_keys()
-    keys = tuple(on)
-    if not keys or not all(isinstance(key, str) for key in keys):
-        raise no_keys()
-    twice = duplicates(keys)
-    if twice:
-        raise ValueError(
-            f"on: key columns must be unique; leave out the second {list_names(twice)}"
-        )
-    return keys
 
 
 def no_keys() -> ValueError:

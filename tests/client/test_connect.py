@@ -133,7 +133,7 @@ ODD = [  # beside those in tests/messages.txt: a target, options, and what is bl
     ("s3://bucket/tables", LOCAL, "^'s3://bucket/tables' is no URL"),
     ("127.0.0.1:8911", {}, "write https://, http:// or ./ before it"),
     ("localhost:8911/", LOCAL, "write https://, http:// or ./ before it"),
-    ("http://127.0.0.1:8911/v1/", {}, "leave out /v1"),
+    ("http://127.0.0.1:8911/v1/", {}, "path /v1"),
     ("https://example.com?x=1", {}, "without user"),
     ("https://", {}, "^url: 'https://' has no host; expected https://HOST"),
     ("https://:443", LOCAL, "has no host"),

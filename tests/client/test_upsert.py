@@ -271,11 +271,11 @@ def test_a_row_of_several_keys_is_shown_with_all_of_them(place, name):
 
 UNUSABLE = [
     (None, 'on: an upsert needs the column.*on="…"'),
-    ([], "on: an upsert needs the column"),
-    ([1], "on: an upsert needs the column"),
-    (7, "on: an upsert needs the column"),
+    ([], r"on: expected the name of a column.*, got \[\]"),
+    ([1], r"on: expected the name of a column.*, got \[1\]"),
+    (7, "on: expected the name of a column.*, got 7"),
     ("Id", "on: the frame has no column 'Id'; did you mean 'id'"),
-    (["id", "id"], "on: key columns must be unique.*'id'"),
+    (["id", "id"], "on: expected .* each once, got .*'id', 'id'"),
     ("x", "on: the frame has no column 'x'"),
 ]
 
