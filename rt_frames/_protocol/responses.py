@@ -35,14 +35,15 @@ MAX_MESSAGE = 300
 _MAX_BODY_SHOWN = 2000
 _ARROW_TYPE = "application/vnd.apache.arrow"
 _NEXT_PAGE = "next_page_token"
+# beside a message, error and title name the kind of error
 _MESSAGE_FIELDS = (
-    "error",
-    "detail",
     "message",
     "msg",
+    "error_description",
+    "error",
+    "detail",
     "title",
     "errors",
-    "error_description",
     "reason",
 )
 
