@@ -145,6 +145,16 @@ def parse_open_names(response: Response) -> tuple[list[str], str | None] | None:
     return parse_table_names(response)
 
 
+def parse_told_names(response: Response) -> tuple[list[str], str | None] | None:
+    """Return names and token, or None also if JSON or Arrow data has another form."""
+    try:
+        return parse_open_names(response)
+    except ValueError:
+        if find_doubt(response, is_open=True):
+            raise
+        return None
+
+
 def _parse_token(content: Any) -> str | None:
     """Return the token of the next page, for a query string, or None."""
     field = _NEXT_PAGE

@@ -163,6 +163,34 @@ def test_a_list_with_nothing_never_says_that_it_is_safe_to_send_again(server, an
     assert paths == ["GET /v1/tables", "POST /v1/tables/t", "GET /v1/tables"]
 
 
+ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
+UNKNOWN_LISTS = [
+    (200, {"data": ["a"]}),
+    (200, {"tables": {"a": {}}}),
+    (200, stream(pa.table({"table": ["a"]})), ARROW),
+]
+
+
+@pytest.mark.parametrize("answer", UNKNOWN_LISTS)
+@pytest.mark.parametrize("if_exists", ["fail", "skip"])
+def test_a_list_of_unknown_form_stops_no_write(server, answer, if_exists):
+    server.listing(answer, (200, {}))
+    client = connected(server, dialect="documented")
+    rows = pl.LazyFrame({"a": [1]})
+    assert client.create_table("t", rows, if_exists=if_exists).rows == 1
+    paths = [request.route for request in server.requests]
+    assert paths == ["GET /v1/tables", "POST /v1/tables/t"]
+
+
+@pytest.mark.parametrize("body", [b"<p>hello</p>", {"error": "no"}, b"[1"])
+def test_what_is_no_list_stops_a_large_write(server, body):
+    server.listing((200, body))
+    client = connected(server, dialect="documented", retries=0)
+    with pytest.raises(errors.ResponseError, match="could not list tables"):
+        client.create_table("t", pl.LazyFrame({"a": [1]}))
+    assert not server.posts
+
+
 @pytest.mark.parametrize("answer", NOTHING)
 def test_of_other_services_a_list_with_nothing_is_an_error(server, answer):
     server.listing(answer)
