@@ -97,6 +97,7 @@ LISTS = [
     {"tables": ["a", "b"]},
     {"tables": ["a", "b"], "page_token": None},
     {"tables": ["a", "b"], "page_token": ""},
+    {"tables": ["a", "b"], "next": None, "has_more": False, "total": 2},
     ["a", "b"],
     [{"name": "a"}, {"name": "b", "rows": 3}],
     {"tables": [{"name": "a"}, {"name": "b"}]},
@@ -127,6 +128,17 @@ def test_a_list_with_a_next_page_token_is_followed(remote, server):
         "/v1/tables?page_token=x%2Fy",
         "/v1/tables?page_token=z",
     ]
+
+
+@pytest.mark.parametrize(
+    "more", [{"nextPageToken": "2"}, {"next": "/v1/tables?page=2"}, {"has_more": True}]
+)
+def test_a_list_that_goes_on_in_another_way_is_an_error(remote, server, more):
+    server.listing((200, {"tables": ["a"], **more}))
+    with pytest.raises(
+        errors.ResponseError, match=f"goes on at its {next(iter(more))}, "
+    ):
+        remote.list_tables()
 
 
 NOTHING = [
