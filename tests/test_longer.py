@@ -8,6 +8,7 @@ import tempfile
 import pytest
 
 from tests.longer import (
+    accessors,
     bounds,
     cluster,
     fronts,
@@ -37,6 +38,18 @@ def test_mutated_answers_end_in_a_value_or_an_error_of_ours():
 
 def test_the_worst_100_kB_cost_a_client_bounded_memory_and_time():
     assert bounds.run() == {}
+
+
+def test_each_accessor_means_the_same_to_a_service_made_from_its_documentation():
+    count = 300
+    counts = accessors.run(count, seed=1)
+    kinds = [f"from {kind}" for kind in accessors.STREAMS]
+    for kind in (*accessors.FRAMES, *accessors.SOURCES):
+        kinds += [f"from {kind}", f"to {kind}"]
+    statuses = map(str, accessors.STATUSES)
+    drawn = {*kinds, *statuses, *accessors.REFUSED, "circle", "list: read"}
+    assert drawn <= {*counts}
+    assert counts.total() == 11 * count
 
 
 def test_a_day_is_there_once_whenever_the_process_that_replaces_it_is_killed():

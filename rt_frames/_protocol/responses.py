@@ -35,14 +35,18 @@ MAX_MESSAGE = 300
 _MAX_BODY_SHOWN = 2000
 _ARROW_TYPE = "application/vnd.apache.arrow"
 _NEXT_PAGE = "next_page_token"
+_PAGE = "page_token"
+# other names of what leads to the next page
+_MORE = re.compile("(?i)next|has_?more|cursor|continuation|page_?token")
+# beside a message, error and title name the kind of error
 _MESSAGE_FIELDS = (
-    "error",
-    "detail",
     "message",
     "msg",
+    "error_description",
+    "error",
+    "detail",
     "title",
     "errors",
-    "error_description",
     "reason",
 )
 
@@ -144,13 +148,27 @@ def parse_open_names(response: Response) -> tuple[list[str], str | None] | None:
     return parse_table_names(response)
 
 
+def parse_told_names(response: Response) -> tuple[list[str], str | None] | None:
+    """Return names and token, or None also if JSON or Arrow data has another form."""
+    try:
+        return parse_open_names(response)
+    except ValueError:
+        if find_doubt(response, is_open=True):
+            raise
+        return None
+
+
 def _parse_token(content: Any) -> str | None:
     """Return the token of the next page, for a query string, or None."""
-    field = _NEXT_PAGE
-    # beside it, page_token may be that of this page
-    if get_field(content, field) is None:
-        field = "page_token"
-    token = get_field(content, field)
+    fields = content if isinstance(content, dict) else {}
+    for name, value in fields.items():
+        if value and _MORE.search(name) and name not in (_PAGE, _NEXT_PAGE):
+            raise ValueError(
+                f"the list goes on at its {name:.40}, and only {_PAGE} is understood"
+            )
+    # beside next_page_token, page_token may be that of this page
+    field = _PAGE if fields.get(_NEXT_PAGE) is None else _NEXT_PAGE
+    token = fields.get(field)
     if not isinstance(token, str | None):
         raise ValueError(f"the response's {field} is not a string")
     return Token(quote(token, safe="")) if token else None

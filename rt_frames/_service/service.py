@@ -34,6 +34,7 @@ from rt_frames._protocol.responses import (
     parse_description,
     parse_open_names,
     parse_table_names,
+    parse_told_names,
 )
 from rt_frames._service.interrupts import noting_interrupts
 from rt_frames._service.outcome import (
@@ -195,7 +196,9 @@ class Service:
             purpose, self.dialect.path(LIST), parse_table_names, "GET", headers=headers
         )
         if request.has_open_body:
-            request = dataclasses.replace(request, parse=parse_open_names)
+            # to a write, a list in another form is one that tells nothing
+            parse = parse_open_names if before is None else parse_told_names
+            request = dataclasses.replace(request, parse=parse)
         return self.list_pages(request, retries)
 
     def list_pages(

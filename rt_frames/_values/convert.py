@@ -322,6 +322,9 @@ class Converter:
         if not types.is_dictionary(target):
             values = self._convert(array.dictionary, target, column)
             return values.take(array.indices)
+        if types.is_null(array.type):
+            # encoded, it would have a dictionary of one null (pyarrow 26)
+            array = pa.nulls(len(array), target.value_type)
         if not types.is_dictionary(array.type):
             array = array.dictionary_encode()
         values = self._convert(array.dictionary, target.value_type, column)

@@ -367,6 +367,8 @@ def test_a_code_tells_apart_what_has_one_status(
 ADVICE = {"type": "about:blank", "title": "Bad", "detail": "the reason"}
 REASONS = {  # a body, and the message that is found in it
     "an error and a code": ({"error": "the reason", "code": 5}, "the reason"),
+    "a title of the status": ({"error": "Bad", "message": "the reason"}, "the reason"),
+    "a word": ({"error": "bad", "error_description": "the reason"}, "the reason"),
     "a detail": (ADVICE, "the reason"),
     "details": ({"detail": [{"msg": "the reason", "loc": ["x"]}]}, "the reason"),
     "nothing": (b"", ""),

@@ -97,6 +97,7 @@ LISTS = [
     {"tables": ["a", "b"]},
     {"tables": ["a", "b"], "page_token": None},
     {"tables": ["a", "b"], "page_token": ""},
+    {"tables": ["a", "b"], "next": None, "has_more": False, "total": 2},
     ["a", "b"],
     [{"name": "a"}, {"name": "b", "rows": 3}],
     {"tables": [{"name": "a"}, {"name": "b"}]},
@@ -127,6 +128,17 @@ def test_a_list_with_a_next_page_token_is_followed(remote, server):
         "/v1/tables?page_token=x%2Fy",
         "/v1/tables?page_token=z",
     ]
+
+
+@pytest.mark.parametrize(
+    "more", [{"nextPageToken": "2"}, {"next": "/v1/tables?page=2"}, {"has_more": True}]
+)
+def test_a_list_that_goes_on_in_another_way_is_an_error(remote, server, more):
+    server.listing((200, {"tables": ["a"], **more}))
+    with pytest.raises(
+        errors.ResponseError, match=f"goes on at its {next(iter(more))}, "
+    ):
+        remote.list_tables()
 
 
 NOTHING = [
@@ -161,6 +173,34 @@ def test_a_list_with_nothing_never_says_that_it_is_safe_to_send_again(server, an
     assert caught.value.listed is None
     paths = [request.route for request in server.requests]
     assert paths == ["GET /v1/tables", "POST /v1/tables/t", "GET /v1/tables"]
+
+
+ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
+UNKNOWN_LISTS = [
+    (200, {"data": ["a"]}),
+    (200, {"tables": {"a": {}}}),
+    (200, stream(pa.table({"table": ["a"]})), ARROW),
+]
+
+
+@pytest.mark.parametrize("answer", UNKNOWN_LISTS)
+@pytest.mark.parametrize("if_exists", ["fail", "skip"])
+def test_a_list_of_unknown_form_stops_no_write(server, answer, if_exists):
+    server.listing(answer, (200, {}))
+    client = connected(server, dialect="documented")
+    rows = pl.LazyFrame({"a": [1]})
+    assert client.create_table("t", rows, if_exists=if_exists).rows == 1
+    paths = [request.route for request in server.requests]
+    assert paths == ["GET /v1/tables", "POST /v1/tables/t"]
+
+
+@pytest.mark.parametrize("body", [b"<p>hello</p>", {"error": "no"}, b"[1"])
+def test_what_is_no_list_stops_a_large_write(server, body):
+    server.listing((200, body))
+    client = connected(server, dialect="documented", retries=0)
+    with pytest.raises(errors.ResponseError, match="could not list tables"):
+        client.create_table("t", pl.LazyFrame({"a": [1]}))
+    assert not server.posts
 
 
 @pytest.mark.parametrize("answer", NOTHING)

@@ -6,6 +6,7 @@ import argparse
 import random
 
 from tests.longer import (
+    accessors,
     bounds,
     cluster,
     fronts,
@@ -21,6 +22,7 @@ from tests.support.processes import hear_interrupts
 PROGRAMS = {
     "streams": mutations.streams,
     "answers": mutations.answers,
+    "accessors": accessors.run,
     "bounds": bounds.run,
     "nightly": nightly.run,
     "writers": writers.run,
