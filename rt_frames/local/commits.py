@@ -33,7 +33,7 @@ from lance.bitmap import Bitmap
 from lance.dataset import Transaction
 
 from rt_frames._text import one_line
-from rt_frames.local import engine, patience
+from rt_frames.local import engine, manifests, patience
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.root import FOLDER_MODE
 
@@ -133,7 +133,7 @@ def _find_commit(
 ) -> int | None:
     """Return the version that a failed commit has made all the same, or None."""
     try:
-        newest = engine.newest_version(folder)
+        newest = manifests.newest_version(folder)
         table = lance.dataset(str(folder), version=before)
         for version in range(before + 1, newest + 1):
             made: Any = table.read_transaction(version)
@@ -281,7 +281,7 @@ def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
 
     A `Conflict` if that table has changed since the staging began.
     """
-    if engine.etag(folder) != engine.etag(staged):
+    if manifests.etag(folder) != manifests.etag(staged):
         raise engine.Conflict(
             409,
             "the table was changed while its new rows were sent; nothing was stored; try again",
@@ -347,7 +347,7 @@ def draft(folder: Path, table: Any, staged: Path) -> Any:
     """
     # of an earlier attempt
     shutil.rmtree(staged, ignore_errors=True)
-    engine.copy_manifest(folder, table.version, staged)
+    manifests.copy(folder, table.version, staged)
     # what pylance 14 cannot make through a link
     for name in ("data", "_deletions"):
         (folder / name).mkdir(exist_ok=True)

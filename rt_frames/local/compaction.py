@@ -21,7 +21,7 @@ from lance.optimize import Compaction
 from pyarrow import types
 
 from rt_frames._schema.data_type import iter_fields
-from rt_frames.local import commits, engine
+from rt_frames.local import cleanup, commits, engine
 from rt_frames.local.http_error import HTTPError
 
 log = logging.getLogger("rt_frames")
@@ -89,7 +89,7 @@ def compact(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, i
         if purge or len(fragments) > 1:
             version = _rewrite(folder, table, fragments)
         if purge:
-            engine.purge_versions(folder)
+            cleanup.purge_versions(folder)
     return {"version": version}
 
 
@@ -111,7 +111,7 @@ def _find_kept(folder: Path, table: Any) -> str:
     """Return what keeps old versions from being removed, or ""."""
     if table.tags.list() or table.branches.list():
         return "a tag or a branch needs old versions; delete it first, with lance"
-    if engine.has_link(folder):
+    if cleanup.has_link(folder):
         return "a link in the table's folder leads to files that are not removed"
     return ""
 

@@ -30,9 +30,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from rt_frames.local import (
+    cleanup,
     commits,
     compaction,
     engine,
+    manifests,
     merge,
     patience,
     replace_where,
@@ -141,7 +143,7 @@ class Store:
     def etag(self, name: str, version: int) -> str:
         """Return the ETag of a version of a table."""
         with engine.as_http_errors():
-            return engine.etag(self._folder(name), version)
+            return manifests.etag(self._folder(name), version)
 
     def _taken(self, name: str) -> HTTPError:
         if self._is_table(name):
@@ -274,8 +276,8 @@ class Store:
                 self.forget_versions(target)
                 # with the ids of fields: without them, a column that was ever cast
                 # would be null in the new rows
-                newest = engine.newest_version(target)
-                engine.copy_manifest(target, newest, folder)
+                newest = manifests.newest_version(target)
+                manifests.copy(target, newest, folder)
                 (folder / UPLOAD).write_text(name, "utf-8")
             yield folder
 
@@ -323,7 +325,7 @@ class Store:
         """Remove staging folders of dead processes and abandoned multipart writes."""
         self._make_folder()
         with locked(self.staging):
-            expired = time.time() - max(self.keep, engine.IN_USE).total_seconds()
+            expired = time.time() - max(self.keep, cleanup.IN_USE).total_seconds()
             for folder in self._folders():
                 # BlockingIOError: in use; FileNotFoundError: removed meanwhile
                 with (
@@ -372,7 +374,7 @@ class Store:
         searches = self._searched.copy().items()
         recent = {searched: at for searched, at in searches if at > since}
         is_due = folder not in recent
-        has_removed = engine.forget_versions(
+        has_removed = cleanup.forget_versions(
             folder, self.keep, spared, finds_lost=is_due
         )
         if has_removed and is_due:
@@ -430,7 +432,7 @@ def _delete(dropped: Path) -> None:
 
 def _check_unchanged(target: Path, etag: str) -> None:
     """Raise 409 if the table no longer has the ETag. Empty matches any."""
-    if etag and etag != engine.etag(target):
+    if etag and etag != manifests.etag(target):
         raise HTTPError(
             409, "the table's ETag is not the one in If-Match; nothing was changed"
         )
