@@ -12,7 +12,7 @@ from typing import Any
 
 import lance
 
-from rt_frames.local import engine, manifests
+from rt_frames.local import commits, engine, manifests
 
 # overwrites that are kept before the next one
 MAX_OVERWRITES = 9
@@ -39,7 +39,7 @@ def forget_versions(
     # a clean-up that fails is repeated before the next write
     with contextlib.suppress(Exception):
         versions = manifests.list_versions(folder)
-        table: Any = lance.dataset(str(folder))
+        table: Any = engine.open_table(folder)
         expired = _count_replaced(folder, versions, keep)
         if expired < len(versions) // 10:
             expired = 0
@@ -57,7 +57,7 @@ def forget_versions(
 def purge_versions(folder: Path) -> None:
     """Remove all versions but the newest, and files that killed processes left."""
     versions = manifests.list_versions(folder)
-    _remove_versions(folder, lance.dataset(str(folder)), versions[:-1], IN_USE)
+    _remove_versions(folder, engine.open_table(folder), versions[:-1], IN_USE)
 
 
 def _remove_versions(
@@ -67,6 +67,7 @@ def _remove_versions(
     keep: datetime.timedelta,
     finds_lost: bool = True,
 ) -> None:
+    commits.sync_table(folder, table)
     options = {"versions": versions, "error_if_tagged_old_versions": False}
     lost = []
     if finds_lost:

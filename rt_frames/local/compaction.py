@@ -15,7 +15,6 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import lance
 from lance import LanceOperation
 from lance.optimize import Compaction
 from pyarrow import types
@@ -45,7 +44,7 @@ def merge_small(folder: Path) -> Any:
 
     What fails is logged.
     """
-    table = lance.dataset(str(folder))
+    table = engine.open_table(folder)
     if len(table.get_fragments()) <= MAX_SMALL:
         return table
     try:
@@ -61,7 +60,7 @@ def merge_small(folder: Path) -> Any:
             folder.stem,
             error,
         )
-    return lance.dataset(str(folder))
+    return engine.open_table(folder)
 
 
 def compact(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, int]:
@@ -73,7 +72,7 @@ def compact(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, i
     purge = request.get("purge", False)
     if set(request) - {"purge"} or not isinstance(purge, bool):
         raise HTTPError(400, 'the body takes "purge" alone; send {"purge": true} or {}')
-    table: Any = lance.dataset(str(folder))
+    table: Any = engine.open_table(folder)
     obstacle = _find_obstacle(table)
     if purge:
         obstacle = obstacle or _find_kept(folder, table) or _find_unused(folder, table)

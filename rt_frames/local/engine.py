@@ -24,6 +24,7 @@ import pyarrow.types as is_
 from rt_frames._schema.data_type import contains, show_type
 from rt_frames._text import list_names, one_line
 from rt_frames._threads import prefetch
+from rt_frames.local import manifests
 from rt_frames.local.http_error import HTTPError
 
 # bytes per column; with larger pages, pylance 14 copies the data first
@@ -112,16 +113,27 @@ def open_table(folder: Path, version: int | None = None, state: str = "") -> Any
 
     ``state`` ends the message if the version does not exist.
     """
+    if version is None:
+        return _open_newest(folder)
     try:
         return lance.dataset(str(folder), version=version)
     except BaseException as error:
         # panics
-        if version is None:
-            raise
         raise HTTPError(
             404,
             f"version {version} does not exist or was removed{state}",
         ) from error
+
+
+def _open_newest(folder: Path) -> Any:
+    newest = manifests.newest_version(folder)
+    try:
+        return lance.dataset(str(folder), version=newest)
+    except BaseException:
+        # removed meanwhile, if there is a newer one; panics
+        if manifests.newest_version(folder) == newest:
+            raise
+    return _open_newest(folder)
 
 
 def stage_append(

@@ -288,9 +288,15 @@ class Store:
         """
         target = self._folder(name)
         for _ in range(_ATTEMPTS):
-            patience.current().check()
+            if replace:
+                # `Missing` if the name is free
+                with contextlib.suppress(Missing), self.locked_table(name):
+                    try:
+                        return commits.replace(target, [staged])
+                    except manifests.Damaged:
+                        self._remove(target)
             try:
-                staged.rename(target)
+                commits.publish(staged, target)
             except OSError as error:
                 if error.errno not in _TAKEN:
                     raise
@@ -298,12 +304,6 @@ class Store:
                 return None
             if not replace:
                 break
-            # `Missing` if it was dropped meanwhile: the name is free
-            with contextlib.suppress(Missing), self.locked_table(name):
-                try:
-                    return commits.replace(target, [staged])
-                except commits.Damaged:
-                    self._remove(target)
         raise self._taken(name)
 
     @contextlib.contextmanager
@@ -401,6 +401,8 @@ class Store:
         dropped = self.staging / f"{uuid.uuid4().hex}.dropped"
         patience.current().check()
         target.rename(dropped)
+        # or a power cut could bring back a table without its files
+        commits.sync_done([self.root])
         _delete(dropped)
 
     @contextlib.contextmanager
@@ -419,6 +421,9 @@ class Store:
             # the previous holder of the lock may have dropped or replaced the folder
             if not exists:
                 raise Missing(name)
+            # of a table that was never whole, none: it is dropped or replaced
+            with engine.as_http_errors(), contextlib.suppress(manifests.Damaged):
+                manifests.set_aside(folder)
             yield folder
 
 
