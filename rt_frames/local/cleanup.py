@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import datetime
+import itertools
 import os
 import time
 from pathlib import Path
@@ -80,14 +80,29 @@ def _remove_versions(
 
 
 def _count_replaced(folder: Path, versions: list[int], age: datetime.timedelta) -> int:
-    """Count the versions that were replaced longer ago than this."""
-    # a version was replaced when the next one was written
-    limit = time.time() - age.total_seconds()
+    """Count the versions that were replaced longer ago than this.
+
+    A version was replaced when the next one was written, or the one after that, if the
+    next one's clock was wrong: it is before the version's own time, or in the future.
+    """
+    seconds = age.total_seconds()
+    now = time.time()
 
     def written_at(version: int) -> float:
         return manifests.locate(folder, version).stat().st_mtime
 
-    return bisect.bisect_right(versions[1:], limit, key=written_at)
+    # or all would go if this clock is ahead; if it is not, the next write asks again
+    newest = written_at(versions[-1])
+    if now > newest + 2 * seconds:
+        now = newest
+    for index, version in enumerate(versions[:-1]):
+        own = written_at(version)
+        since = own if own <= now else 0
+        later = map(written_at, itertools.islice(versions, index + 1, None))
+        replaced = next((at for at in later if since <= at <= now), now)
+        if replaced > now - seconds:
+            return index
+    return len(versions) - 1
 
 
 def _count_overwritten(table: Any, versions: list[int]) -> int:
