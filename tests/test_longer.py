@@ -17,6 +17,7 @@ from tests.longer import (
     late,
     mutations,
     nightly,
+    power,
     writers,
 )
 
@@ -57,6 +58,16 @@ def test_a_day_is_there_once_whenever_the_process_that_replaces_it_is_killed():
     found = kills.run(count, seed=1)
     assert found["open, done"] + found["open, not done"] == count
     assert found["replaced"] > 0
+
+
+def test_no_table_and_no_confirmed_change_is_lost_whenever_the_power_fails():
+    count = 200
+    try:
+        found = power.run(count, seed=1)
+    except OSError as error:
+        pytest.skip(str(error))
+    assert found.total() == count
+    assert {what.split(",")[0] for what in found} == {*power.STEPS}
 
 
 def test_every_value_is_as_in_a_model_after_each_step_of_nightly_jobs():

@@ -30,9 +30,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from rt_frames.local import (
+    cleanup,
     commits,
     compaction,
     engine,
+    manifests,
     merge,
     patience,
     replace_where,
@@ -141,7 +143,7 @@ class Store:
     def etag(self, name: str, version: int) -> str:
         """Return the ETag of a version of a table."""
         with engine.as_http_errors():
-            return engine.etag(self._folder(name), version)
+            return manifests.etag(self._folder(name), version)
 
     def _taken(self, name: str) -> HTTPError:
         if self._is_table(name):
@@ -274,8 +276,8 @@ class Store:
                 self.forget_versions(target)
                 # with the ids of fields: without them, a column that was ever cast
                 # would be null in the new rows
-                newest = engine.newest_version(target)
-                engine.copy_manifest(target, newest, folder)
+                newest = manifests.newest_version(target)
+                manifests.copy(target, newest, folder)
                 (folder / UPLOAD).write_text(name, "utf-8")
             yield folder
 
@@ -286,9 +288,15 @@ class Store:
         """
         target = self._folder(name)
         for _ in range(_ATTEMPTS):
-            patience.current().check()
+            if replace:
+                # `Missing` if the name is free
+                with contextlib.suppress(Missing), self.locked_table(name):
+                    try:
+                        return commits.replace(target, [staged])
+                    except manifests.Damaged:
+                        self._remove(target)
             try:
-                staged.rename(target)
+                commits.publish(staged, target)
             except OSError as error:
                 if error.errno not in _TAKEN:
                     raise
@@ -296,12 +304,6 @@ class Store:
                 return None
             if not replace:
                 break
-            # `Missing` if it was dropped meanwhile: the name is free
-            with contextlib.suppress(Missing), self.locked_table(name):
-                try:
-                    return commits.replace(target, [staged])
-                except commits.Damaged:
-                    self._remove(target)
         raise self._taken(name)
 
     @contextlib.contextmanager
@@ -323,7 +325,7 @@ class Store:
         """Remove staging folders of dead processes and abandoned multipart writes."""
         self._make_folder()
         with locked(self.staging):
-            expired = time.time() - max(self.keep, engine.IN_USE).total_seconds()
+            expired = time.time() - max(self.keep, cleanup.IN_USE).total_seconds()
             for folder in self._folders():
                 # BlockingIOError: in use; FileNotFoundError: removed meanwhile
                 with (
@@ -372,7 +374,7 @@ class Store:
         searches = self._searched.copy().items()
         recent = {searched: at for searched, at in searches if at > since}
         is_due = folder not in recent
-        has_removed = engine.forget_versions(
+        has_removed = cleanup.forget_versions(
             folder, self.keep, spared, finds_lost=is_due
         )
         if has_removed and is_due:
@@ -399,6 +401,8 @@ class Store:
         dropped = self.staging / f"{uuid.uuid4().hex}.dropped"
         patience.current().check()
         target.rename(dropped)
+        # or a power cut could bring back a table without its files
+        commits.sync_done([self.root])
         _delete(dropped)
 
     @contextlib.contextmanager
@@ -417,6 +421,9 @@ class Store:
             # the previous holder of the lock may have dropped or replaced the folder
             if not exists:
                 raise Missing(name)
+            # of a table that was never whole, none: it is dropped or replaced
+            with engine.as_http_errors(), contextlib.suppress(manifests.Damaged):
+                manifests.set_aside(folder)
             yield folder
 
 
@@ -430,7 +437,7 @@ def _delete(dropped: Path) -> None:
 
 def _check_unchanged(target: Path, etag: str) -> None:
     """Raise 409 if the table no longer has the ETag. Empty matches any."""
-    if etag and etag != engine.etag(target):
+    if etag and etag != manifests.etag(target):
         raise HTTPError(
             409, "the table's ETag is not the one in If-Match; nothing was changed"
         )

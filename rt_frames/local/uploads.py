@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rt_frames.local import commits, engine
+from rt_frames.local import commits, engine, manifests
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.store import (
     STAGED,
@@ -64,7 +64,7 @@ class Uploads:
         ):
             # with this folder, staging outlives the request
             (folder / "parts").mkdir()
-            return folder.parent.name, engine.newest_version(folder)
+            return folder.parent.name, manifests.newest_version(folder)
 
     def add_part(
         self,

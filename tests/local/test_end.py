@@ -199,15 +199,12 @@ def test_S13_a_folder_removed_in_mid_upload_is_an_error_and_nothing_was_stored(
     assert list(tmp_path.glob("gone/*.lance")) == []
 
 
-def test_a_table_that_somebody_damaged_is_the_folders_fault_which_its_log_explains(
-    caller, caplog
-):
+def test_a_table_that_somebody_damaged_can_be_dropped(caller):
     caller.create("t", SMALL)
     for manifest in (caller.root / "t.lance" / "_versions").iterdir():
         manifest.write_bytes(b"damaged")
     answer = caller.send("POST", "/v1/table/t/describe/", "{}")
-    assert str(caller.root) not in message(answer, 500)
-    assert "the folder failed" in caplog.text
+    assert "drop or replace the table" in message(answer, 500)
     assert caller.create("u", SMALL).status_code == 200
 
 
