@@ -95,6 +95,7 @@ class Calls:
         log = logging.getLogger("rt_frames")
         log.addHandler(handler)
         log.setLevel(logging.INFO)
+        stack.callback(log.setLevel, logging.NOTSET)
         stack.callback(log.removeHandler, handler)
 
     def answering(self, *answer: Any, **options: Any) -> rt.Client:
