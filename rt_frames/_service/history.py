@@ -84,6 +84,11 @@ def restore(service: Service, name: str, version: int) -> Result:
     """Make an old version the newest. The result's value is the new version."""
     body = json_body({"version": version})
     advice = f"it is safe to restore version {version} again"
+    try:
+        before = service.describe(name)
+    except errors.ServerError:
+        # the newest version may be damaged, which is mended
+        before = service.describe(name, version=version)
     result = change(
         service,
         RESTORE,
@@ -91,6 +96,7 @@ def restore(service: Service, name: str, version: int) -> Result:
         body,
         parse_version,
         advice,
+        before=before,
         needs_version=version,
     )
     log.info("restored version %d of table %s, %s", version, name, result.request_id)

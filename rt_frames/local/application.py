@@ -351,7 +351,14 @@ class Application:
         return query.count_rows(*self._open(asked, name))
 
     def _query(self, asked: Asked, name: str) -> Iterator[bytes]:
-        return query.read_rows(*self._open(asked, name))
+        table, request = self._open(asked, name)
+        with self._store.naming_cut(name, table):
+            rows = query.read_rows(table, request)
+        return self._read_on(name, table, rows)
+
+    def _read_on(self, name: str, table: Any, rows: Iterator[bytes]) -> Iterator[bytes]:
+        with self._store.naming_cut(name, table):
+            yield from rows
 
     def _open(self, asked: Asked, name: str) -> tuple[Any, dict[str, Any]]:
         request = query.parse_request(_read_json(asked.body, "{}, or no body"))

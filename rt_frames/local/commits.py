@@ -364,17 +364,7 @@ def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
 
 def replace(folder: Path, tables: list[Path], **options: Any) -> int:
     """Commit staged tables as the next version of the table in ``folder``."""
-    try:
-        old = engine.open_table(folder)
-    except BaseException as error:
-        # Lance's panics are BaseExceptions (pylance 14)
-        if not engine.is_damage(error):
-            raise
-        raise manifests.Damaged(
-            500,
-            "the table's newest version is damaged; nothing was changed; drop the table, and "
-            "store it again",
-        ) from error
+    old = engine.open_past_damage(folder)
     new = [lance.dataset(str(table)) for table in tables]
     fragments = []
     files = []

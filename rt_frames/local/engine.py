@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import re
@@ -47,12 +48,17 @@ _REASONS = {
         "fill them, and store the table again",
     ),
 }
+_RESTORE = (
+    "restore an older version, with rt.table(name, version=n).restore(), or replace or drop the "
+    "table"
+)
 _CONFLICT = re.compile(
     "commit conflict|concurrent transaction|concurrent writers", re.IGNORECASE
 )
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 # with a folder in its path: a file of the table
 _NOT_FOUND = re.compile(r"not found: \S+/\S+", re.IGNORECASE)
+_FILE = re.compile(r"\.lance/((?:_versions|_deletions|data)\b[\w./-]*)")
 # after the reason, Lance names a place in its source code
 _SOURCE_PLACE = ".rs:"
 _CAST_ERROR = "Cast error"
@@ -126,14 +132,59 @@ def open_table(folder: Path, version: int | None = None, state: str = "") -> Any
 
 
 def _open_newest(folder: Path) -> Any:
-    newest = manifests.newest_version(folder)
+    with as_http_errors(state=""):
+        newest = manifests.newest_version(folder)
     try:
         return lance.dataset(str(folder), version=newest)
-    except BaseException:
-        # removed meanwhile, if there is a newer one; panics
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        # panics
         if manifests.newest_version(folder) == newest:
-            raise
+            raise _explain_unreadable(folder, newest, error) from error
+    # removed meanwhile
     return _open_newest(folder)
+
+
+def _explain_unreadable(folder: Path, version: int, error: BaseException) -> HTTPError:
+    known = _find_known_failure(error, "", is_read=True)
+    manifest = manifests.locate(folder, version)
+    reason, _ = _read_reason(str(error))
+    return known or manifests.Damaged(
+        500,
+        f"{manifest.relative_to(folder)} of the table is damaged ({reason}); {_RESTORE}",
+    )
+
+
+def open_past_damage(folder: Path) -> Any:
+    """Open the newest version that can be read, and rename the manifests of newer ones.
+
+    The caller holds the table's lock, and replaces all rows.
+    """
+    try:
+        return open_table(folder)
+    except manifests.Damaged:
+        # what cannot be listed cannot be renamed
+        with contextlib.suppress(PermissionError):
+            if manifests.set_aside_newest(folder):
+                return open_past_damage(folder)
+        raise
+
+
+def find_cut(folder: Path, table: Any) -> HTTPError | None:
+    """Return an error that names a data file that is not whole, or None."""
+    for file in itertools.chain.from_iterable(
+        fragment.metadata.files for fragment in table.get_fragments()
+    ):
+        with contextlib.suppress(OSError):
+            size = (folder / "data" / file.path).stat().st_size
+            if size != file.file_size_bytes:
+                return HTTPError(
+                    500,
+                    f"data/{file.path} of the table has {size} of its {file.file_size_bytes} bytes; "
+                    f"{_RESTORE}",
+                )
+    return None
 
 
 def stage_append(
@@ -289,11 +340,15 @@ def _find_known_failure(
             507,
             f"{subject}the disk is full ({os.strerror(number)}); nothing was stored; make room and try again",
         )
+    found = _FILE.search(text)
     if number in _NO_ACCESS:
-        return HTTPError(
+        place = f"{found[1]} of the table" if found else "its folder"
+        state = "" if is_read else "; nothing was stored"
+        kind = manifests.Damaged if "_versions" in place else HTTPError
+        return kind(
             507,
-            f"{subject}the service has no access to its folder ({os.strerror(number)}); nothing was "
-            "stored; allow it to read and write there, or use another folder",
+            f"{subject}the service has no access to {place} ({os.strerror(number)}){state}; allow "
+            "it to read and write there, or use another folder",
         )
     if number:
         reason = f"{subject}the file system failed ({os.strerror(number)})"
@@ -309,8 +364,8 @@ def _find_known_failure(
     if _NOT_FOUND.search(text):
         return HTTPError(
             500,
-            f"{subject}a file of the table is missing, as if this version was removed "
-            "meanwhile; try again, and check the folder if it stays so",
+            f"{subject}{found[1] if found else 'a file'} of the table is missing; if this version was "
+            f"not just removed by a purge or replacement, {_RESTORE}",
         )
     if is_conflict(error):
         return Conflict(

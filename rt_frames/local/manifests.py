@@ -40,7 +40,7 @@ def locate(folder: Path, version: int) -> Path:
 
 
 class Damaged(HTTPError):
-    """500 for a table that cannot be opened, and so not be changed."""
+    """An error of a table that cannot be opened, and so not be changed."""
 
 
 def newest_version(folder: Path) -> int:
@@ -54,8 +54,20 @@ def set_aside(folder: Path) -> None:
     The caller holds the table's lock. The next write uses their numbers again.
     """
     for version in _find_newest(folder)[1]:
-        manifest = locate(folder, version)
-        manifest.rename(f"{manifest}.damaged")
+        _rename(folder, version)
+
+
+def set_aside_newest(folder: Path) -> bool:
+    """Rename the newest manifest, if it is not the only one; return whether it was."""
+    versions = list_versions(folder)
+    if len(versions) > 1:
+        _rename(folder, versions[-1])
+    return len(versions) > 1
+
+
+def _rename(folder: Path, version: int) -> None:
+    manifest = locate(folder, version)
+    manifest.rename(f"{manifest}.damaged")
 
 
 def _find_newest(folder: Path) -> tuple[int, list[int]]:
@@ -92,20 +104,25 @@ def list_versions(folder: Path) -> list[int]:
 
 def _is_cut(folder: Path, version: int) -> bool:
     # removed meanwhile, or damaged otherwise
-    with contextlib.suppress(FileNotFoundError, IndexError):
+    with contextlib.suppress(OSError, IndexError):
         manifest = locate(folder, version).read_bytes()
-        return not manifest.endswith(b"LANC") or _read_version(manifest) != version
+        if not manifest.endswith(b"LANC"):
+            return True
+        return _read_version(manifest) not in (None, version)
     return False
 
 
-def _read_version(manifest: bytes) -> int:
-    """Return the version in a manifest: the number after the fields and fragments."""
+def _read_version(manifest: bytes) -> int | None:
+    """Return the version in a manifest: the number after the fields and fragments.
+
+    0 if that was not written, None if this is no manifest.
+    """
     # the length of the message comes first
     start = 4 + int.from_bytes(manifest[-16:-8], "little")
     key, number, start = _read_member(manifest, start)
     while key in (_FIELD, _FRAGMENT):
         key, number, start = _read_member(manifest, start + number)
-    return number if key == _VERSION else 0
+    return {_VERSION: number, 0: 0}.get(key)
 
 
 def _read_member(message: bytes, start: int) -> tuple[int, int, int]:

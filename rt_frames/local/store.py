@@ -140,6 +140,17 @@ class Store:
         self.check_there(name)
         return engine.open_table(self._folder(name), version)
 
+    @contextlib.contextmanager
+    def naming_cut(self, name: str, table: Any) -> Iterator[None]:
+        """Raise, in place of an error, one that names a file that is not whole."""
+        try:
+            yield
+        except HTTPError as error:
+            cut = engine.find_cut(self._folder(name), table)
+            if cut is None:
+                raise
+            raise cut from error
+
     def etag(self, name: str, version: int) -> str:
         """Return the ETag of a version of a table."""
         with engine.as_http_errors():
@@ -164,8 +175,9 @@ class Store:
 
     def _is_table(self, name: str) -> bool:
         folder = self._folder(name)
-        if not (folder / "_versions").is_dir():
-            return False
+        with engine.as_http_errors():
+            if not (folder / "_versions").is_dir():
+                return False
         # a file system that folds case opens table a by the path of A, but lists only a
         folds_case = folder.with_name(folder.name.swapcase()).exists()
         return not folds_case or name in self._list_names()
@@ -421,8 +433,8 @@ class Store:
             # the previous holder of the lock may have dropped or replaced the folder
             if not exists:
                 raise Missing(name)
-            # of a table that was never whole, none: it is dropped or replaced
-            with engine.as_http_errors(), contextlib.suppress(manifests.Damaged):
+            # a table of which nothing can be read is dropped or replaced
+            with contextlib.suppress(manifests.Damaged, OSError):
                 manifests.set_aside(folder)
             yield folder
 

@@ -123,7 +123,7 @@ def test_a_table_whose_first_version_was_cut_is_replaced_or_dropped(root, client
         (manifest,) = manifests(root, name)
         manifest.write_bytes(CUTS[how](manifest.read_bytes(), b""))
     table = client.table("t")
-    for what in ("append", "upsert", "replace rows", "delete", "cast", "restore"):
+    for what in ("append", "upsert", "replace rows", "delete", "cast"):
         with pytest.raises(ServerError, match="drop or replace the table"):
             WRITES[what](table)
     WRITES["replace"](table)
