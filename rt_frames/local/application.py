@@ -316,7 +316,11 @@ class Application:
 
     def _compact(self, asked: Asked, name: str) -> dict[str, int]:
         request = self._read_request(asked, name, '{"purge": false}')
-        return self._store.change(name, partial(compaction.compact, request=request))
+        change = partial(compaction.compact, request=request)
+        compacted = self._store.change(name, change)
+        if request.get("purge"):
+            self._store.end_idle_writes(name)
+        return compacted
 
     def _describe(self, asked: Asked, name: str) -> dict[str, Any]:
         table, _ = self._open(asked, name)

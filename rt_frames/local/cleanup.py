@@ -7,6 +7,7 @@ import datetime
 import itertools
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ MAX_OVERWRITES = 9
 MAX_FORGOTTEN = 300
 # an unreferenced file younger than this may belong to a write in progress
 IN_USE = datetime.timedelta(hours=1)
+# in a table's folder while it is written to, and later if the process is killed
+_WRITING = "_rt_frames_writing"
+# the names of files there that killed processes began
+_BEGUN = "_rt_frames_begun"
 
 
 def forget_versions(
@@ -57,7 +62,45 @@ def forget_versions(
 def purge_versions(folder: Path) -> None:
     """Remove all versions but the newest, and files that killed processes left."""
     versions = manifests.list_versions(folder)
-    _remove_versions(folder, engine.open_table(folder), versions[:-1], IN_USE)
+    table = engine.open_table(folder)
+    _remove_versions(folder, table, versions[:-1], IN_USE)
+    for damaged in folder.glob("_versions/*.damaged"):
+        damaged.unlink()
+    if (folder / _BEGUN).exists():
+        # others may have committed one of them since
+        named = {*table.tracked_files().read_all()["path"].to_pylist()}
+        for name in {*(folder / _BEGUN).read_text("utf-8").splitlines()} - named:
+            (folder / name).unlink(missing_ok=True)
+        (folder / _BEGUN).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def marking_writes(folder: Path) -> Iterator[None]:
+    """List what the last process began in a table's folder, if it was killed.
+
+    In the block, a mark tells the next one to do so. The caller holds the table's lock.
+    """
+    mark = folder / _WRITING
+    # what a disk without room does not list is removed an hour later
+    with contextlib.suppress(OSError):
+        if mark.exists():
+            _list_begun(folder, mark.stat().st_mtime)
+        mark.touch()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            mark.unlink()
+
+
+def _list_begun(folder: Path, since: float) -> None:
+    """List the files that are no older, manifests and Lance's hint apart."""
+    with (folder / _BEGUN).open("a", encoding="utf-8") as begun:
+        for path in folder.rglob("*"):
+            # staged files were written before, and then renamed
+            is_new = path.is_file() and path.stat().st_ctime >= since
+            if is_new and path.suffix not in (".manifest", ".json"):
+                print(path.relative_to(folder), file=begun)
 
 
 def _remove_versions(
@@ -70,7 +113,8 @@ def _remove_versions(
     commits.sync_table(folder, table)
     options = {"versions": versions, "error_if_tagged_old_versions": False}
     lost = []
-    if finds_lost:
+    # the files of a manifest that was set aside may be wanted
+    if finds_lost and not [*folder.glob("_versions/*.damaged")]:
         lost = table.explain_cleanup_old_versions(
             delete_unverified=True, include_files=True, **options
         ).candidate_files

@@ -379,6 +379,16 @@ class Store:
             self.forget_versions(folder, spared)
             return _retry(partial(change, folder, staged / "table"))
 
+    def end_idle_writes(self, name: str) -> None:
+        """Remove the rows of a table's multipart writes, unless a part arrives."""
+        for staged in self._folders():
+            with (
+                contextlib.suppress(BlockingIOError, FileNotFoundError),
+                locked(staged, wait=False),
+            ):
+                if (staged / "table" / UPLOAD).read_text("utf-8") == name:
+                    shutil.rmtree(staged, ignore_errors=True)
+
     def forget_versions(self, folder: Path, spared: int | None = None) -> None:
         """Remove a table's old versions, and once an hour files in none of them."""
         now = time.monotonic()
@@ -436,6 +446,7 @@ class Store:
             # a table of which nothing can be read is dropped or replaced
             with contextlib.suppress(manifests.Damaged, OSError):
                 manifests.set_aside(folder)
+            locks.enter_context(cleanup.marking_writes(folder))
             yield folder
 
 

@@ -40,7 +40,7 @@ class _NoUpload(HTTPError):
         super().__init__(
             404,
             "unknown upload_id; the multipart write was completed, aborted or expired, or its "
-            "table was dropped",
+            "table was dropped or purged",
         )
 
 
