@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import itertools
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import lance
 import numpydoc.validate
@@ -25,7 +27,7 @@ from polars.testing import assert_frame_equal
 import rt_frames as rt
 from rt_frames.local import LocalService
 from tests.support.hosted import Hosted, serving
-from tests.support.servers import KEY, Request, documented
+from tests.support.servers import KEY, Documented, Request
 
 ROOT = Path(rt.__file__).parent
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -121,7 +123,7 @@ def assert_sent(requests: list[Request]) -> None:
 def test_the_readmes_first_example_prints_what_stands_there_on_a_hosted_service(
     server, monkeypatch
 ):
-    server.script = documented
+    server.script = Documented()
     monkeypatch.setenv("RT_FRAMES_URL", server.url)
     monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
     found = "".join(run(statements("pycon"), {}))
@@ -160,6 +162,54 @@ def test_the_readmes_first_example_runs_on_a_folder(tmp_path, monkeypatch):
     assert len(list(run(statements("pycon"), {}))) == 2
     stored = lance.dataset("tables/sales.lance").to_table()
     assert_frame_equal(pl.DataFrame(stored), AFTER)
+
+
+FAULTS = ["", "cut", "close", "lose the answer", "fail when done"]
+
+
+PAIRS_OF_FAULTS = list(itertools.product(FAULTS, FAULTS))
+
+
+@pytest.mark.parametrize("faults", PAIRS_OF_FAULTS, ids="-".join)
+def test_the_readmes_job_for_a_hosted_service_names_a_table_that_is_whole(
+    faults, server, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    left = [*faults]
+    server.script = service = Documented(lambda _: left.pop(0) if left else "")
+    names: dict[str, Any] = {"rt": rt}
+    # the README is ours
+    exec(blocks("python hosted"), names)
+    with rt.connect(server.url, api_key=KEY):
+        name = names["store"](FIRST, "sales")
+        sent = len(server.posts)
+        assert names["store"](FIRST, "sales") == name
+        assert len(server.posts) == sent
+        assert pl.DataFrame(pa.ipc.open_stream(service.tables[name])).equals(FIRST)
+        left.clear()
+        alter, _, _ = README.partition('("sales", Path("sales.schema"))')
+        assert alter.endswith("later.remote.alter_table")
+        AFTER.remote.alter_table(name, Path(f"{name}.schema"), rename={"sold": "units"})
+    assert json.loads(server.posts[-1].body) == ALTERATIONS
+
+
+def test_the_readmes_job_stops_if_the_outcome_stays_unknown(
+    server, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    server.script = Documented(lambda _: "lose the answer")
+    names: dict[str, Any] = {"rt": rt}
+    exec(blocks("python hosted"), names)
+    with rt.connect(server.url, api_key=KEY):
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="dashboard"):
+                names["store"](FIRST, "sales")
+    assert [request.route for request in server.posts] == [
+        "POST /v1/tables/sales",
+        "POST /v1/tables/sales_2",
+        "POST /v1/tables/sales_3",
+    ]
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_the_readmes_fixture_gives_each_test_a_service_of_its_own(tmp_path):
