@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import itertools
 import json
 import os
 import re
@@ -14,9 +15,11 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import lance
 import numpydoc.validate
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -25,7 +28,7 @@ from polars.testing import assert_frame_equal
 import rt_frames as rt
 from rt_frames.local import LocalService
 from tests.support.hosted import Hosted, serving
-from tests.support.servers import KEY, Request, documented
+from tests.support.servers import KEY, Documented, Request
 
 ROOT = Path(rt.__file__).parent
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -47,23 +50,24 @@ def statements(kind: str) -> list[doctest.Example]:
     return doctest.DocTestParser().get_examples(text)
 
 
-def run(examples: list[doctest.Example], names: dict[str, object]) -> Iterator[str]:
-    """Run statements of the README, which are ours; yield what each one prints."""
-    for example in examples:
-        if not example.want:
-            exec(example.source, names)
-            continue
-        yield f"{eval(example.source, names)!r}\n"
+def first_example(url: str) -> Iterator[str]:
+    """Run the first example with this URL; yield what each statement prints."""
+    names: dict[str, object] = {}
+    for example in statements("pycon"):
+        source = example.source.replace("./tables", url)
+        if example.want:
+            yield repr(eval(source, names))  # the README is ours
+        else:
+            exec(source, names)
 
 
-def printed(examples: list[doctest.Example]) -> list[str]:
-    wanted = [example.want.replace("<BLANKLINE>", "") for example in examples]
-    return [want for want in wanted if want]
+def printed() -> list[str]:
+    return [one.want.rstrip() for one in statements("pycon") if one.want]
 
 
 def _alike(said: str) -> str:
-    """Remove what depends on the versions of libraries and the number of runs."""
-    return re.sub(r"[\d.]+ k?B sent|version \d+", "", said)
+    """Remove what depends on the versions of libraries."""
+    return re.sub(r"[\d.]+ k?B sent", "", said)
 
 
 # Dask's own use of pandas
@@ -73,16 +77,14 @@ def test_the_readme_prints_what_stands_there_and_runs_from_top_to_bottom_and_aga
 ):
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
-        names: dict[str, object] = {"__name__": "__main__"}
-        # the first example sends nothing here, and makes the frames
-        defined = [example for example in statements("pycon") if not example.want]
-        assert list(run(defined, names)) == []
-        example = statements("pycon folder")
-        for found, wanted in zip(run(example, names), printed(example), strict=True):
-            assert _alike(found) == _alike(wanted)
+        found = list(first_example("./tables"))
+        assert [*map(_alike, found)] == [*map(_alike, printed())]
+        names: dict[str, object] = {"pd": pd, "rt": rt}
         # the README is ours
         exec(compile(blocks("python"), "README.md", "exec"), names)
         assert names["deleted"] == 2
+        assert_frame_equal(pl.DataFrame(lance_table("sales")), AFTER)
+        rt.table("sales").drop()
     shell = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", blocks("sh run")],
         capture_output=True,
@@ -93,14 +95,17 @@ def test_the_readme_prints_what_stands_there_and_runs_from_top_to_bottom_and_aga
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         },
     )
-    shown = ["flights", "from_dask", "orders", "sales"]
+    shown = ["flights", "from_dask", "orders"]
     assert shell.stdout.split()[: len(shown)] == shown
     assert shell.stdout.endswith("dropped from_dask, at tables\n")
     assert rt.list_tables() == [name for name in shown if name != "from_dask"]
-    rows = {"sales": 2, "orders": 8, "flights": 11_988}
-    for name, number in rows.items():
-        assert lance.dataset(f"tables/{name}.lance").count_rows() == number
+    assert lance_table("orders").num_rows == 4
+    assert lance_table("flights").num_rows == 11_988
     assert pl.read_parquet("flights.parquet").height == 11_988
+
+
+def lance_table(name: str) -> pa.Table:
+    return lance.dataset(f"tables/{name}.lance").to_table()
 
 
 FIRST = pl.DataFrame({"region": ["north", "south"], "sold": [3, 4]})
@@ -121,14 +126,13 @@ def assert_sent(requests: list[Request]) -> None:
 def test_the_readmes_first_example_prints_what_stands_there_on_a_hosted_service(
     server, monkeypatch
 ):
-    server.script = documented
-    monkeypatch.setenv("RT_FRAMES_URL", server.url)
+    server.script = Documented()
     monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
-    found = "".join(run(statements("pycon"), {}))
-    assert "RT_FRAMES_URL=https://words-x1.us-east-1.example.com" in README
-    wanted = "".join(printed(statements("pycon")))
-    wanted = wanted.replace("https://words-x1.us-east-1.example.com", server.url)
-    assert _alike(found) == _alike(wanted)
+    connected, *found = first_example(server.url)
+    assert connected.startswith(f"Client('{server.url}'")
+    wanted = [re.sub(r" version \d+,", "", one) for one in printed()[1:]]
+    wanted = [one.replace("at tables", f"at {server.url}") for one in wanted]
+    assert [*map(_alike, found)] == [*map(_alike, wanted)]
     assert [request.route for request in server.requests] == [
         "POST /v1/tables/sales",
         "POST /v1/table/sales/alter_columns",
@@ -139,10 +143,9 @@ def test_the_readmes_first_example_prints_what_stands_there_on_a_hosted_service(
 def test_the_readmes_first_example_runs_on_a_server_of_lancedbs(monkeypatch):
     hosted = Hosted()
     with serving(hosted) as server:
-        monkeypatch.setenv("RT_FRAMES_URL", server.url)
         monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
         monkeypatch.setenv("RT_FRAMES_DIALECT", "lancedb")
-        assert len(list(run(statements("pycon"), {}))) == 2
+        assert len(list(first_example(server.url))) == 3
         changes = [
             request for request in server.posts if "describe" not in request.path
         ]
@@ -154,12 +157,72 @@ def test_the_readmes_first_example_runs_on_a_server_of_lancedbs(monkeypatch):
     assert_frame_equal(pl.DataFrame(hosted.tables["sales"].rows), AFTER)
 
 
-def test_the_readmes_first_example_runs_on_a_folder(tmp_path, monkeypatch):
+def test_the_readmes_cast_is_the_line_that_a_refusal_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RT_FRAMES_URL", "./tables")
-    assert len(list(run(statements("pycon"), {}))) == 2
-    stored = lance.dataset("tables/sales.lance").to_table()
-    assert_frame_equal(pl.DataFrame(stored), AFTER)
+    names: dict[str, Any] = {"pd": pd, "rt": rt}
+    before, _, _ = blocks("python").partition('rt.table("orders").cast(')
+    with rt.connect("./tables"):
+        exec(before, names)  # the README is ours
+        new = names["today"].assign(units=[5.5, 6])
+        with pytest.raises(rt.errors.UnsupportedTypeError) as refused:
+            new.remote.to_table("orders", **names["by_day"])
+    assert f"\n{str(refused.value).rpartition('once: ')[2]}\n" in blocks("python")
+
+
+FAULTS = ["", "cut", "close", "lose the answer", "fail when done"]
+
+
+PAIRS_OF_FAULTS = list(itertools.product(FAULTS, FAULTS))
+
+
+@pytest.mark.parametrize("faults", PAIRS_OF_FAULTS, ids="-".join)
+def test_the_readmes_job_for_a_hosted_service_names_a_table_that_is_whole(
+    faults, server, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    left = [*faults]
+    server.script = service = Documented(lambda _: left.pop(0) if left else "")
+    names: dict[str, Any] = {"rt": rt}
+    # the README is ours
+    exec(blocks("python hosted"), names)
+    with rt.connect(server.url, api_key=KEY):
+        name = names["store"](FIRST, "sales")
+        sent = len(server.posts)
+        assert names["store"](FIRST, "sales") == name
+        assert len(server.posts) == sent
+        assert pl.DataFrame(pa.ipc.open_stream(service.tables[name])).equals(FIRST)
+        left.clear()
+        alter, _, _ = README.partition('("sales", Path("sales.schema"))')
+        assert alter.endswith("later.remote.alter_table")
+        AFTER.remote.alter_table(name, Path(f"{name}.schema"), rename={"sold": "units"})
+    assert json.loads(server.posts[-1].body) == ALTERATIONS
+
+
+def test_the_readmes_job_stops_if_the_outcome_stays_unknown(
+    server, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    server.script = Documented(lambda _: "lose the answer")
+    names: dict[str, Any] = {"rt": rt}
+    exec(blocks("python hosted"), names)
+    with rt.connect(server.url, api_key=KEY):
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="dashboard"):
+                names["store"](FIRST, "sales")
+    assert [request.route for request in server.posts] == [
+        "POST /v1/tables/sales",
+        "POST /v1/tables/sales_2",
+        "POST /v1/tables/sales_3",
+    ]
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.long
+def test_the_readmes_table_of_libraries_is_what_those_that_are_here_do():
+    from tests.benchmarks import peers
+
+    assert peers.HEAD in README, "run: python -m tests.benchmarks.peers"
+    assert [line for line in peers.lines() if line not in README] == []
 
 
 def test_the_readmes_fixture_gives_each_test_a_service_of_its_own(tmp_path):

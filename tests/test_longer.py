@@ -13,10 +13,10 @@ from tests.longer import (
     cluster,
     fronts,
     interrupts,
-    kills,
     late,
     mutations,
     nightly,
+    nights,
     power,
     writers,
 )
@@ -53,11 +53,13 @@ def test_each_accessor_means_the_same_to_a_service_made_from_its_documentation()
     assert counts.total() == 11 * count
 
 
-def test_a_day_is_there_once_whenever_the_process_that_replaces_it_is_killed():
-    count = 200
-    found = kills.run(count, seed=1)
-    assert found["open, done"] + found["open, not done"] == count
-    assert found["replaced"] > 0
+def test_ten_nights_of_drift_kills_and_two_runs_at_once_end_with_the_sources_rows():
+    count = 6
+    counts = nights.run(count, seed=1)
+    assert counts.total() == 10 * count
+    assert counts["killed"] > 2 * count
+    assert counts["done"] > count
+    assert {*counts} <= {"killed", "done", "rt_frames.errors.UnsupportedTypeError"}
 
 
 def test_no_table_and_no_confirmed_change_is_lost_whenever_the_power_fails():

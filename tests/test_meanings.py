@@ -25,7 +25,8 @@ FROM_ARGUMENTS = {
 
 def readme_rows() -> list[tuple[list[type], str]]:
     """Return the classes of each row of README's table of errors, and what happened."""
-    table = README.read_text().partition("## Errors")[2].partition("\n\n## ")[0]
+    section = README.read_text().partition("## Errors")[2]
+    table = section.partition("\n\n<details>")[0]
     rows = []
     for line in table.splitlines():
         if line.startswith(("| `", "| any other")):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from rt_frames import errors
 from rt_frames._names import did_you_mean
 from rt_frames._protocol.calls import Cures, Purpose, json_body
-from rt_frames._protocol.operations import ADD_COLUMNS, ALTER, DROP_COLUMNS
+from rt_frames._protocol.operations import ADD_COLUMNS, ALTER, DESCRIBE, DROP_COLUMNS
 from rt_frames._protocol.responses import parse_version
 from rt_frames._schema.alterations import (
     Alteration,
@@ -177,15 +177,21 @@ def send(service: Service, name: str, plan: AlterationPlan) -> WriteResult:
 
 
 def _cures(service: Service, name: str, plan: AlterationPlan) -> Cures:
-    """Return the advice for a service that refuses the changes."""
+    """Return the advice for changes that are refused, or whose outcome is unknown."""
+    cures: dict[type[errors.RemoteError], str] = {}
+    if not service.dialect.has(DESCRIBE):
+        cures[errors.OutcomeUnknown] = (
+            "no request of this service shows the table's columns: look at them in the "
+            "service's dashboard before sending it again"
+        )
     casts = [str(change) for change in plan if change.data_type is not None]
     if len(plan.requests()) > 1:
-        advice = (
+        cures[errors.BadRequest] = (
             "rt.AlterationPlan(…).requests() splits it in two; send each with "
             f"rt.alter_columns({name!r}, …)"
         )
     elif casts and not service.dialect.knows_engine:
-        advice = f"this service may not make these casts: {list_some(casts)}"
-    else:
-        return {}
-    return {errors.BadRequest: advice}
+        cures[errors.BadRequest] = (
+            f"this service may not make these casts: {list_some(casts)}"
+        )
+    return cures

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import AlterationError, BadRequest
-from tests.support.servers import KEY
+from rt_frames.errors import AlterationError, BadRequest, OutcomeUnknown
+from tests.support.servers import KEY, Documented
 
 UTC = pl.Datetime("ms", "UTC")
 DTYPES = [
@@ -83,6 +83,12 @@ def test_a_cast_that_the_service_refuses_is_named_with_both_types(remote, server
         rt.alter_table({"n": "float64"}, "t", {"n": "int64"}, lossy=True)
     assert "n: int64 to double" in str(refused.value)
     assert "nothing was changed" in str(refused.value)
+
+
+def test_columns_of_unknown_outcome_are_looked_at_where_somebody_can(remote, server):
+    server.script = Documented(lambda _: "lose the answer")
+    with pytest.raises(OutcomeUnknown, match="in the service's dashboard before"):
+        rt.table("t").rename({"n": "m"})
 
 
 def test_a_rewrite_is_neither_offered_nor_made(remote, server):

@@ -11,10 +11,10 @@ from tests.longer import (
     cluster,
     fronts,
     interrupts,
-    kills,
     late,
     mutations,
     nightly,
+    nights,
     power,
     writers,
 )
@@ -27,7 +27,7 @@ PROGRAMS = {
     "bounds": bounds.run,
     "nightly": nightly.run,
     "writers": writers.run,
-    "kills": kills.run,
+    "nights": nights.run,
     "power": power.run,
     "cluster": cluster.run,
     "interrupts": interrupts.run,
@@ -41,7 +41,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.longer", description=__doc__)
     parser.add_argument("program", choices=PROGRAMS)
     parser.add_argument(
-        "--count", type=int, default=300, help="how many kills, answers, …"
+        "--count", type=int, default=300, help="how many answers, interrupts, …"
     )
     parser.add_argument(
         "--seed", type=int, default=random.SystemRandom().randrange(2**32)
