@@ -15,7 +15,6 @@ from tests.longer import (
     mutations,
     nightly,
     nights,
-    power,
     writers,
 )
 from tests.support.processes import hear_interrupts
@@ -28,7 +27,6 @@ PROGRAMS = {
     "nightly": nightly.run,
     "writers": writers.run,
     "nights": nights.run,
-    "power": power.run,
     "cluster": cluster.run,
     "interrupts": interrupts.run,
     "late": late.run,
