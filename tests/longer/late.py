@@ -30,7 +30,7 @@ KINDS = ("append", "upsert", "alter", "delete")
 # seconds until a service has certainly ended what it received
 SETTLED = 0.4
 SAID = {
-    "done": re.compile(r"; it was carried out \(version (\d+)\)$"),
+    "done": re.compile(r"; it was carried out(?: \(version (\d+)\))?$"),
     "open": re.compile("; it may still be carried out: check"),
 }
 
@@ -118,7 +118,7 @@ def read_note(interrupt: KeyboardInterrupt) -> tuple[str, int | None]:
         for said, pattern in SAID.items():
             match = pattern.search(note)
             if match:
-                return said, int(match[1]) if pattern.groups else None
+                return said, int(match[1]) if pattern.groups and match[1] else None
     assert not notes, notes
     return "nothing", None
 
