@@ -93,7 +93,9 @@ def main() -> None:
     with contextlib.redirect_stdout(io.StringIO()):
         code = "\n".join(blocks(text, "python"))
         # what a folder alone can
-        code = code.replace('"replace", where=pl.col("day") == day', '"append"')
+        code = re.sub(
+            r'"replace", "?where"?[=:] ?pl.col\("day"\) == day', '"append"', code
+        )
         exec(code, names)
     check_errors(rt)
     check_shell(rt, text)
@@ -106,23 +108,17 @@ def blocks(text: str, kind: str) -> list[str]:
 
 
 def example(text: str, names: dict) -> None:
-    """Run the first examples; they print the output shown, except for the folder."""
-    for step in statements(text, "pycon"):
-        if not step.want:
-            exec(step.source, names)
-    for step in statements(text, "pycon folder"):
+    """Run the first example, but for its folder; it prints the output shown."""
+    code = "\n".join(blocks(text, "pycon"))
+    for step in doctest.DocTestParser().get_examples(code):
         if "rt.connect" in step.source:
             continue
-        want = step.want.replace("<BLANKLINE>", "")
-        want = want.replace("at tables", f"at {os.environ['RT_FRAMES_URL']}")
+        if not step.want:
+            exec(step.source, names)
+            continue
+        want = step.want.replace("at tables", f"at {os.environ['RT_FRAMES_URL']}")
         found = f"{eval(step.source, names)!r}\n"
         assert alike(found) == alike(want), found
-
-
-def statements(text: str, kind: str) -> list[doctest.Example]:
-    """Return the statements of README's sessions of one kind."""
-    code = "\n".join(blocks(text, kind)).replace("\n\n", "\n<BLANKLINE>\n")
-    return doctest.DocTestParser().get_examples(code)
 
 
 def alike(printed: str) -> str:
