@@ -16,6 +16,8 @@ import inspect
 import os
 import re
 import shutil
+from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
@@ -23,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 from rt_frames._text import make_printable, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
     from types import FrameType
 
 P = ParamSpec("P")
@@ -101,17 +103,23 @@ def as_html(listing: Listing) -> str:
     return "".join(parts)
 
 
+# returns the note of an interrupt, from the first request of the running call on
+note_after: ContextVar[Callable[[], str]] = ContextVar("note_after", default=str)
+
+
 def hide_traceback(function: Callable[P, T]) -> Callable[P, T]:
     """Hide the package's frames in the tracebacks of notebooks and pytest.
 
     They leave out frames with a local variable ``__tracebackhide__``. What remains is
     the caller's line, the line that raised, and the message of each cause. Python's own
-    traceback shows all frames. Of an interrupt, each shows the caller's lines alone.
+    traceback shows all frames. Of an interrupt, each shows the caller's lines alone,
+    and what became of the last request: it may come when all is done but the return.
     """
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
         __tracebackhide__ = True
+        note_after.set(str)
         try:
             return function(*args, **options)
         except Exception as error:
@@ -126,6 +134,10 @@ def hide_traceback(function: Callable[P, T]) -> Callable[P, T]:
         except KeyboardInterrupt as error:
             # Ctrl-C may come while an unrelated error is handled
             error.__suppress_context__ = True
+            note = note_after.get()()
+            note_after.set(str)
+            if note and not hasattr(error, "__notes__"):
+                error.add_note(note)
             left = _leave_out(error.__traceback__, _is_library)
             raise error.with_traceback(left) from error.__cause__
         except BaseException as error:

@@ -46,9 +46,12 @@ class Worker:
         allow_interrupts()
         try:
             self._thread.start()
-        except BaseException:
+        except BaseException as error:
             # an interrupt may keep this object alive, and so the thread
             self._calls.put(None)
+            # Python 3.13's may be that of a lock
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None
             raise
 
     def submit(

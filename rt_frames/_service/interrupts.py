@@ -7,9 +7,10 @@ rows twice. Whatever ends a call without such a note has changed nothing.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from rt_frames import errors
+from rt_frames._display import note_after
 from rt_frames._protocol.calls import (
     Failure,
     LastAttempt,
@@ -19,37 +20,45 @@ from rt_frames._protocol.calls import (
 )
 from rt_frames._protocol.meanings import cure_unknown
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
+class noting_interrupts:  # noqa: N801  # a context manager
+    """Enter with the purpose for the block's requests; note what becomes of the last.
 
-@contextlib.contextmanager
-def noting_interrupts(purpose: Purpose) -> Iterator[Purpose]:
-    """Yield the purpose for the block's requests, and note what becomes of the last.
-
-    A block inside another leaves the note to that.
+    A block inside another leaves the note to that. Once the block has ended, the public
+    call that it is part of adds the note.
 
     Parameters
     ----------
     purpose : Purpose
         Of the requests.
     """
-    if purpose.last_attempt is not None:
-        yield purpose
-        return
-    last = LastAttempt()
-    try:
-        yield purpose._replace(last_attempt=last)
-    except errors.RemoteError:
-        # it says what was done
-        raise
-    except BaseException as error:
-        note = _explain(last)
-        if note:
+
+    def __init__(self, purpose: Purpose) -> None:
+        self._purpose = purpose
+        self._last: LastAttempt | None = None
+        self._before: Callable[[], str] = str
+
+    def __enter__(self) -> Purpose:
+        if self._purpose.last_attempt is not None:
+            return self._purpose
+        last = self._last = LastAttempt()
+        before = self._before = note_after.get()
+        note_after.set(lambda: _explain(last) or before())
+        return self._purpose._replace(last_attempt=last)
+
+    def __exit__(
+        self, _kind: object, error: BaseException | None, _traceback: object
+    ) -> None:
+        if self._last is None:
+            return
+        note = ""
+        # an error of ours says what was done
+        if not isinstance(error, errors.RemoteError):
+            note = _explain(self._last)
+        if note and error is not None:
             error.add_note(note)
-        raise
-    finally:
-        last.clear()
+        note_after.set((lambda: note) if note else self._before)
+        self._last.clear()
 
 
 def _explain(last: LastAttempt) -> str:

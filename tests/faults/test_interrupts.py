@@ -106,34 +106,86 @@ finally:
 """
 
 
-EVERYWHERE = """
-TRACED = ("rt_frames", "requests", "urllib3", "queue", "threading")
-step = at = int(sys.stdin.readline())
-count = 0
+STEPWISE = """
+import sys
 
-def trace(frame, event, _):
-    global count
-    if frame.f_globals.get("__name__", "").split(".")[0] in TRACED:
-        count += event in ("call", "return")
-        if count == at:
-            sys.settrace(None)
-            raise KeyboardInterrupt
-    frame.f_trace_lines = False
-    return trace
+TRACED = ("rt_frames", "requests", "urllib3", "queue", "threading", "contextlib")
 
-done = False
-while not done:
+def interrupt(call, at):
+    # return the interrupt, and whether the call has fewer steps
+    here = sys._getframe()
     count = 0
-    client.list_tables()
+
+    def trace(frame, event, _):
+        nonlocal count
+        if frame.f_globals.get("__name__", "").split(".")[0] in TRACED:
+            # once the call has returned, it has no step more
+            has_returned = event == "return" and frame.f_back is here
+            count += event in ("call", "return") and not has_returned
+            if count == at:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        frame.f_trace_lines = False
+        return trace
+
     try:
         sys.settrace(trace)
-        client.list_tables()
+        call()
         sys.settrace(None)
-        done = True
-    except KeyboardInterrupt:
-        at += step
+    except KeyboardInterrupt as interrupt:
+        return interrupt, False
+    return None, count < at
+"""
+EVERYWHERE = """
+step = at = int(sys.stdin.readline())
+while not interrupt(client.list_tables, at)[1]:
+    client.list_tables()
+    at += step
 client.list_tables()
 print(at)
+"""
+ON_A_FOLDER = """
+import collections, functools, lance
+import pyarrow as pa
+import rt_frames as rt
+
+folder, kind, step = sys.argv[1], sys.argv[2], int(sys.argv[3])
+client = rt.connect(folder, default=False)
+
+def state():
+    if "t" not in client.list_tables():
+        return None
+    return lance.dataset(f"{folder}/t.lance").version
+
+def prepare():
+    if state() is None:
+        client.create_table("t", pa.table({"n": [1]}))
+    table = client.table("t")
+    old, new = ("n", "m") if "n" in table.columns else ("m", "n")
+    return {
+        "append": functools.partial(
+            client.create_table, "t", pa.table({old: [1]}), if_exists="append"
+        ),
+        "delete": functools.partial(table.delete, [(old, "==", 1)]),
+        "rename": functools.partial(table.rename, {old: new}),
+        "drop": table.drop,
+    }[kind]
+
+at = step
+found = collections.Counter()
+while True:
+    call = prepare()
+    before = state()
+    interrupted, is_over = interrupt(call, at)
+    if is_over:
+        break
+    at += step
+    # Python ignores an interrupt where it collects something
+    if interrupted is not None:
+        notes = getattr(interrupted, "__notes__", [])
+        said = "; it was carried out" in "".join(notes)
+        found[said, state() != before] += 1
+print(at // step, sorted(found))
 """
 
 
@@ -302,12 +354,25 @@ def interrupt_each(server: Server, verify: object, steps: list) -> None:
 def test_F45_an_interrupt_at_any_step_of_a_request_leaves_nothing_locked(step):
     with (
         Server(script=Stalling()) as server,
-        Calling(server, True, EVERYWHERE) as program,
+        Calling(server, True, STEPWISE + EVERYWHERE) as program,
     ):
         program.call(str(step))
         printed, errors = program.end()
     assert printed, errors
     assert int(printed) > 200
+
+
+@pytest.mark.parametrize("step", [19, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", ["append", "delete", "rename", "drop"])
+def test_F45_an_interrupt_at_any_step_of_a_change_says_whether_it_was_carried_out(
+    kind, step, tmp_path
+):
+    words = sys.executable, "-c", STEPWISE + ON_A_FOLDER, tmp_path, kind, step
+    with Program(*words, seconds=10 * LONG) as program:
+        printed, errors = program.communicate()
+    count, _, found = printed.partition(" ")
+    assert found == "[(False, False), (True, True)]\n", errors
+    assert int(count) > 200 / step
 
 
 @pytest.mark.parametrize("stalling", ["tls"], indirect=True)
