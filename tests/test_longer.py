@@ -17,6 +17,7 @@ from tests.longer import (
     mutations,
     nightly,
     nights,
+    power,
     writers,
 )
 
@@ -59,6 +60,16 @@ def test_ten_nights_of_drift_kills_and_two_runs_at_once_end_with_the_sources_row
     assert counts["killed"] > 2 * count
     assert counts["done"] > count
     assert {*counts} <= {"killed", "done", "rt_frames.errors.UnsupportedTypeError"}
+
+
+def test_no_table_and_no_confirmed_change_is_lost_whenever_the_power_fails():
+    count = 200
+    try:
+        found = power.run(count, seed=1)
+    except OSError as error:
+        pytest.skip(str(error))
+    assert found.total() == count
+    assert {what.split(",")[0] for what in found} == {*power.STEPS}
 
 
 def test_every_value_is_as_in_a_model_after_each_step_of_nightly_jobs():

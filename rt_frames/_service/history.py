@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -14,8 +15,6 @@ from rt_frames._service.changes import change
 from rt_frames._service.service import fresh_headers
 
 if TYPE_CHECKING:
-    import datetime
-
     from rt_frames._protocol.versions import Version
     from rt_frames._service.service import Service
 
@@ -52,8 +51,8 @@ def version_at(service: Service, name: str, moment: datetime.datetime) -> int:
     limits = (_RECENT, None) if service.dialect.limits_history else (None,)
     for limit in limits:
         versions = list_versions(service, name, limit)
-        for version in versions:
-            if version.time <= moment:
+        for index, version in enumerate(versions):
+            if version.time == moment or _begins_before(versions, index, moment):
                 return version.version
         if limit is not None and len(versions) < limit:
             break
@@ -65,10 +64,31 @@ def version_at(service: Service, name: str, moment: datetime.datetime) -> int:
     raise errors.TableNotFoundError(text, table=name)
 
 
+def _begins_before(
+    versions: list[Version], index: int, moment: datetime.datetime
+) -> bool:
+    """Return whether a version, of a list with the newest first, is of before a moment.
+
+    One whose clock was wrong is not between its neighbours: it came after the older.
+    """
+    time = versions[index].time
+    tomorrow = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
+    newer = versions[index - 1].time if index else tomorrow
+    older = versions[index + 1].time if index + 1 < len(versions) else time
+    if older <= newer and not older <= time <= newer:
+        return older < moment
+    return time <= moment
+
+
 def restore(service: Service, name: str, version: int) -> Result:
     """Make an old version the newest. The result's value is the new version."""
     body = json_body({"version": version})
     advice = f"it is safe to restore version {version} again"
+    try:
+        before = service.describe(name)
+    except errors.ServerError:
+        # the newest version may be damaged, which is mended
+        before = service.describe(name, version=version)
     result = change(
         service,
         RESTORE,
@@ -76,6 +96,7 @@ def restore(service: Service, name: str, version: int) -> Result:
         body,
         parse_version,
         advice,
+        before=before,
         needs_version=version,
     )
     log.info("restored version %d of table %s, %s", version, name, result.request_id)

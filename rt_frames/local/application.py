@@ -316,7 +316,11 @@ class Application:
 
     def _compact(self, asked: Asked, name: str) -> dict[str, int]:
         request = self._read_request(asked, name, '{"purge": false}')
-        return self._store.change(name, partial(compaction.compact, request=request))
+        change = partial(compaction.compact, request=request)
+        compacted = self._store.change(name, change)
+        if request.get("purge"):
+            self._store.end_idle_writes(name)
+        return compacted
 
     def _describe(self, asked: Asked, name: str) -> dict[str, Any]:
         table, _ = self._open(asked, name)
@@ -351,7 +355,14 @@ class Application:
         return query.count_rows(*self._open(asked, name))
 
     def _query(self, asked: Asked, name: str) -> Iterator[bytes]:
-        return query.read_rows(*self._open(asked, name))
+        table, request = self._open(asked, name)
+        with self._store.naming_cut(name, table):
+            rows = query.read_rows(table, request)
+        return self._read_on(name, table, rows)
+
+    def _read_on(self, name: str, table: Any, rows: Iterator[bytes]) -> Iterator[bytes]:
+        with self._store.naming_cut(name, table):
+            yield from rows
 
     def _open(self, asked: Asked, name: str) -> tuple[Any, dict[str, Any]]:
         request = query.parse_request(_read_json(asked.body, "{}, or no body"))

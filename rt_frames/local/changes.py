@@ -61,7 +61,7 @@ def draft_deletion(
 
 def alter(folder: Path, staged: Path, request: dict[str, Any]) -> int:
     """Apply the changes of a request, all or none; return the new version."""
-    table = lance.dataset(str(folder))
+    table = engine.open_table(folder)
     changes = parse_alterations(request, table.schema)
     with engine.as_http_errors():
         draft = commits.draft(folder, table, staged)
@@ -109,7 +109,7 @@ def _find_suspects(changes: list[Change], reason: str) -> list[Change]:
 
 def add_columns(folder: Path, staged: Path, schema: pa.Schema) -> dict[str, int]:
     """Add columns of nulls; return the new version."""
-    table = lance.dataset(str(folder))
+    table = engine.open_table(folder)
     _check_new_columns(schema, table.schema)
     with engine.as_http_errors():
         draft = commits.draft(folder, table, staged)
@@ -178,7 +178,7 @@ def drop_columns(folder: Path, staged: Path, request: dict[str, Any]) -> dict[st
         raise HTTPError(
             400, f"columns: {list_names(twice)} more than once; name each column once"
         )
-    table: Any = lance.dataset(str(folder))
+    table: Any = engine.open_table(folder)
     known = table.schema.names
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -241,8 +241,8 @@ def _write_nulls(table: Any, name: str, rows: int) -> list[Any]:
 
 def restore(folder: Path, _staged: Path, version: int) -> dict[str, int]:
     """Commit an old version as the newest; return its new number."""
-    table = lance.dataset(str(folder))
     engine.open_table(folder, version, state="; nothing was changed")
+    table = engine.open_past_damage(folder)
     with engine.as_http_errors():
         return {
             "version": commits.commit(folder, table, LanceOperation.Restore(version))

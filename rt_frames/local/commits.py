@@ -13,12 +13,17 @@ written and checked first, where no reader sees it:
   which those rows are deleted.
 - A compaction has Lance write its files, too.
 - Any other change is made in a draft, a copy of the table in staging.
+
+What a version consists of is on the disk before its commit, and the commit before the
+answer: a power cut loses no change that was answered for. Nothing in staging is synced.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
+import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -33,9 +38,12 @@ from lance.bitmap import Bitmap
 from lance.dataset import Transaction
 
 from rt_frames._text import one_line
-from rt_frames.local import engine, patience
+from rt_frames._threads import Worker, result
+from rt_frames.local import engine, manifests, patience
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.root import FOLDER_MODE
+
+SYNC_THREADS = 8
 
 
 class _File(NamedTuple):
@@ -54,6 +62,7 @@ def commit(
     staged: Iterable[Path] = (),
     verify: Callable[[], object] | None = None,
     max_retries: int = 20,
+    in_staging: bool = False,
 ) -> int:
     """Commit an operation, all or nothing; return the new version.
 
@@ -72,6 +81,8 @@ def commit(
         A check after that of the files. Nothing is committed if it raises.
     max_retries : int
         How often Lance may put the operation behind versions committed meanwhile.
+    in_staging : bool
+        Whether the folder is one of staging, which a power cut may cost.
     """
     files = _list_new_files(table, operation)
     staged = [*staged]
@@ -86,8 +97,11 @@ def commit(
         _check_whole(folder, files)
         if verify:
             verify()
+        if not in_staging:
+            paths = [folder / file.name for file in files]
+            sync({*paths, *(path.parent for path in paths)})
         patience.current().check()
-        return _commit(folder, table, transaction, max_retries)
+        version = _commit(folder, table, transaction, max_retries)
     except _OutcomeUnknown:
         raise
     except BaseException:
@@ -100,10 +114,69 @@ def commit(
             with contextlib.suppress(OSError):
                 (folder / file.name).unlink()
         raise
+    if not in_staging:
+        manifest = manifests.locate(folder, version)
+        sync_done([manifest, manifest.parent, folder])
+    return version
 
 
 class _OutcomeUnknown(HTTPError):
-    """504 for a commit that failed, and may have been made."""
+    """504 for a change that failed, and may have been made."""
+
+
+def sync(paths: Iterable[Path]) -> None:
+    """Let the disk keep files, and the names in folders, if the power fails now."""
+    paths = list(paths)
+    with contextlib.ExitStack() as stack:
+        # together, they wait for the disk once
+        workers = [stack.enter_context(Worker("sync")) for _ in paths[:SYNC_THREADS]]
+        replies = [
+            worker.submit(_sync, path)
+            for worker, path in zip(itertools.cycle(workers), paths, strict=False)
+        ]
+        for reply in replies:
+            result(reply)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        # some file systems do not sync folders
+        if error.errno != errno.EINVAL or not path.is_dir():
+            raise
+    finally:
+        os.close(handle)
+
+
+def sync_done(paths: Iterable[Path]) -> None:
+    """Sync a change that was made, whose outcome is unknown if that fails."""
+    try:
+        sync(paths)
+    except OSError as error:
+        raise _OutcomeUnknown(
+            504,
+            f"the change was made, and the disk may not keep it ({error.strerror}); check "
+            "the disk and the table",
+        ) from error
+
+
+def sync_table(folder: Path, table: Any) -> None:
+    """Sync a version that others may have committed, before older ones are removed."""
+    files = [manifests.locate(folder, table.version)]
+    for fragment in table.get_fragments():
+        files += [folder / file.name for file in _list_files(fragment.metadata)]
+    sync({folder, *files, *(file.parent for file in files)})
+
+
+def publish(staged: Path, target: Path) -> None:
+    """Rename a staged table, which the disk keeps then."""
+    parts = ("data", "data/*", "_versions", "_versions/*.manifest")
+    sync([staged, *itertools.chain.from_iterable(map(staged.glob, parts))])
+    patience.current().check()
+    staged.rename(target)
+    sync_done([target.parent])
 
 
 def _commit(
@@ -133,7 +206,7 @@ def _find_commit(
 ) -> int | None:
     """Return the version that a failed commit has made all the same, or None."""
     try:
-        newest = engine.newest_version(folder)
+        newest = manifests.newest_version(folder)
         table = lance.dataset(str(folder), version=before)
         for version in range(before + 1, newest + 1):
             made: Any = table.read_transaction(version)
@@ -238,7 +311,7 @@ def create(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -
             return_transaction=True,
             data_cache_bytes=engine.PAGE_BYTES,
         )
-    commit(folder, None, transaction.operation)
+    commit(folder, None, transaction.operation, in_staging=True)
     dataset = lance.dataset(str(folder))
     written = sum(counts)
     readable = dataset.count_rows()
@@ -281,7 +354,7 @@ def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
 
     A `Conflict` if that table has changed since the staging began.
     """
-    if engine.etag(folder) != engine.etag(staged):
+    if manifests.etag(folder) != manifests.etag(staged):
         raise engine.Conflict(
             409,
             "the table was changed while its new rows were sent; nothing was stored; try again",
@@ -289,23 +362,9 @@ def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
     return replace(folder, parts, max_retries=0)
 
 
-class Damaged(HTTPError):
-    """500 for a table that cannot be opened, and so not be changed."""
-
-
 def replace(folder: Path, tables: list[Path], **options: Any) -> int:
     """Commit staged tables as the next version of the table in ``folder``."""
-    try:
-        old = lance.dataset(str(folder))
-    except BaseException as error:
-        # Lance's panics are BaseExceptions (pylance 14)
-        if not engine.is_damage(error):
-            raise
-        raise Damaged(
-            500,
-            "the table's newest version is damaged; nothing was changed; drop the table, and "
-            "store it again",
-        ) from error
+    old = engine.open_past_damage(folder)
     new = [lance.dataset(str(table)) for table in tables]
     fragments = []
     files = []
@@ -347,7 +406,7 @@ def draft(folder: Path, table: Any, staged: Path) -> Any:
     """
     # of an earlier attempt
     shutil.rmtree(staged, ignore_errors=True)
-    engine.copy_manifest(folder, table.version, staged)
+    manifests.copy(folder, table.version, staged)
     # what pylance 14 cannot make through a link
     for name in ("data", "_deletions"):
         (folder / name).mkdir(exist_ok=True)

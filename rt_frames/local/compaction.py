@@ -15,13 +15,12 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import lance
 from lance import LanceOperation
 from lance.optimize import Compaction
 from pyarrow import types
 
 from rt_frames._schema.data_type import iter_fields
-from rt_frames.local import commits, engine
+from rt_frames.local import cleanup, commits, engine
 from rt_frames.local.http_error import HTTPError
 
 log = logging.getLogger("rt_frames")
@@ -45,7 +44,7 @@ def merge_small(folder: Path) -> Any:
 
     What fails is logged.
     """
-    table = lance.dataset(str(folder))
+    table = engine.open_table(folder)
     if len(table.get_fragments()) <= MAX_SMALL:
         return table
     try:
@@ -61,7 +60,7 @@ def merge_small(folder: Path) -> Any:
             folder.stem,
             error,
         )
-    return lance.dataset(str(folder))
+    return engine.open_table(folder)
 
 
 def compact(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, int]:
@@ -73,7 +72,7 @@ def compact(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, i
     purge = request.get("purge", False)
     if set(request) - {"purge"} or not isinstance(purge, bool):
         raise HTTPError(400, 'the body takes "purge" alone; send {"purge": true} or {}')
-    table: Any = lance.dataset(str(folder))
+    table: Any = engine.open_table(folder)
     obstacle = _find_obstacle(table)
     if purge:
         obstacle = obstacle or _find_kept(folder, table) or _find_unused(folder, table)
@@ -89,7 +88,7 @@ def compact(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, i
         if purge or len(fragments) > 1:
             version = _rewrite(folder, table, fragments)
         if purge:
-            engine.purge_versions(folder)
+            cleanup.purge_versions(folder)
     return {"version": version}
 
 
@@ -111,7 +110,7 @@ def _find_kept(folder: Path, table: Any) -> str:
     """Return what keeps old versions from being removed, or ""."""
     if table.tags.list() or table.branches.list():
         return "a tag or a branch needs old versions; delete it first, with lance"
-    if engine.has_link(folder):
+    if cleanup.has_link(folder):
         return "a link in the table's folder leads to files that are not removed"
     return ""
 

@@ -7,16 +7,12 @@ its messages that this depends on.
 
 from __future__ import annotations
 
-import bisect
 import contextlib
-import datetime
 import errno
-import hashlib
+import itertools
 import json
 import os
 import re
-import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,19 +25,13 @@ import pyarrow.types as is_
 from rt_frames._schema.data_type import contains, show_type
 from rt_frames._text import list_names, one_line
 from rt_frames._threads import prefetch
+from rt_frames.local import manifests
 from rt_frames.local.http_error import HTTPError
-from rt_frames.local.root import FOLDER_MODE
 
 # bytes per column; with larger pages, pylance 14 copies the data first
 PAGE_BYTES = 2 * 2**20
 # of a batch that may be in memory besides the next one
 MAX_PREFETCHED_BYTES = 2**26
-# overwrites that are kept before the next one
-MAX_OVERWRITES = 9
-# versions that go before one write
-MAX_FORGOTTEN = 300
-# an unreferenced file younger than this may belong to a write in progress
-IN_USE = datetime.timedelta(hours=1)
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_ACCESS = (errno.EROFS, errno.EACCES)
 # part of Lance's message → reason, cure
@@ -58,12 +48,17 @@ _REASONS = {
         "fill them, and store the table again",
     ),
 }
+_RESTORE = (
+    "restore an older version, with rt.table(name, version=n).restore(), or replace or drop the "
+    "table"
+)
 _CONFLICT = re.compile(
     "commit conflict|concurrent transaction|concurrent writers", re.IGNORECASE
 )
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 # with a folder in its path: a file of the table
 _NOT_FOUND = re.compile(r"not found: \S+/\S+", re.IGNORECASE)
+_FILE = re.compile(r"\.lance/((?:_versions|_deletions|data)\b[\w./-]*)")
 # after the reason, Lance names a place in its source code
 _SOURCE_PLACE = ".rs:"
 _CAST_ERROR = "Cast error"
@@ -124,57 +119,72 @@ def open_table(folder: Path, version: int | None = None, state: str = "") -> Any
 
     ``state`` ends the message if the version does not exist.
     """
+    if version is None:
+        return _open_newest(folder)
     try:
         return lance.dataset(str(folder), version=version)
     except BaseException as error:
         # panics
-        if version is None:
-            raise
         raise HTTPError(
             404,
             f"version {version} does not exist or was removed{state}",
         ) from error
 
 
-def copy_manifest(folder: Path, version: int, staged: Path) -> None:
-    """Copy the manifest of a version to a new folder."""
-    staged.mkdir(mode=FOLDER_MODE)
-    (staged / "_versions").mkdir()
-    shutil.copy(_manifest(folder, version), staged / "_versions")
+def _open_newest(folder: Path) -> Any:
+    with as_http_errors(state=""):
+        newest = manifests.newest_version(folder)
+    try:
+        return lance.dataset(str(folder), version=newest)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        # panics
+        if manifests.newest_version(folder) == newest:
+            raise _explain_unreadable(folder, newest, error) from error
+    # removed meanwhile
+    return _open_newest(folder)
 
 
-def _manifest(folder: Path, version: int) -> Path:
-    """Return the manifest of a version.
+def _explain_unreadable(folder: Path, version: int, error: BaseException) -> HTTPError:
+    known = _find_known_failure(error, "", is_read=True)
+    manifest = manifests.locate(folder, version)
+    reason, _ = _read_reason(str(error))
+    return known or manifests.Damaged(
+        500,
+        f"{manifest.relative_to(folder)} of the table is damaged ({reason}); {_RESTORE}",
+    )
 
-    Manifests are numbered down from 2**64 - 1, in older tables up from 1.
+
+def open_past_damage(folder: Path) -> Any:
+    """Open the newest version that can be read, and rename the manifests of newer ones.
+
+    The caller holds the table's lock, and replaces all rows.
     """
-    versions = folder / "_versions"
-    manifest = versions / f"{2**64 - 1 - version:020}.manifest"
-    if manifest.exists():
-        return manifest
-    return versions / f"{version}.manifest"
+    try:
+        return open_table(folder)
+    except manifests.Damaged:
+        # what cannot be listed cannot be renamed
+        with contextlib.suppress(PermissionError):
+            if manifests.set_aside_newest(folder):
+                return open_past_damage(folder)
+        raise
 
 
-def newest_version(folder: Path) -> int:
-    """Return the newest version, even if its manifest cannot be read."""
-    versions = _list_versions(folder)
-    if not versions:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    return versions[-1]
-
-
-def _list_versions(folder: Path) -> list[int]:
-    """List the versions that exist, oldest first, without reading their manifests."""
-    with os.scandir(folder / "_versions") as files:
-        names = [file.name.removesuffix(".manifest") for file in files]
-    numbers = [int(name) for name in names if name.isdigit()]
-    return sorted(min(number, 2**64 - 1 - number) for number in numbers)
-
-
-def etag(folder: Path, version: int | None = None) -> str:
-    """Return an ETag: a hash of the manifest of a version, by default the newest."""
-    manifest = _manifest(folder, version or newest_version(folder))
-    return hashlib.sha256(manifest.read_bytes()).hexdigest()
+def find_cut(folder: Path, table: Any) -> HTTPError | None:
+    """Return an error that names a data file that is not whole, or None."""
+    for file in itertools.chain.from_iterable(
+        fragment.metadata.files for fragment in table.get_fragments()
+    ):
+        with contextlib.suppress(OSError):
+            size = (folder / "data" / file.path).stat().st_size
+            if size != file.file_size_bytes:
+                return HTTPError(
+                    500,
+                    f"data/{file.path} of the table has {size} of its {file.file_size_bytes} bytes; "
+                    f"{_RESTORE}",
+                )
+    return None
 
 
 def stage_append(
@@ -220,121 +230,12 @@ def check_fits(schema: pa.Schema, table: pa.Schema) -> None:
             )
 
 
-def forget_versions(
-    folder: Path,
-    keep: datetime.timedelta,
-    spared: int | None = None,
-    *,
-    finds_lost: bool = True,
-) -> bool:
-    """Remove versions replaced longer than ``keep`` ago or before the ninth overwrite.
-
-    Overwrites are counted from the newest. Lance reads every manifest for a clean-up,
-    so expired versions wait until they are a tenth of all, and some hundred go at once.
-    With ``finds_lost``, files that killed processes left are removed, too, for which
-    Lance reads all manifests twice. Return whether there was something to remove.
-    """
-    # a clean-up that fails is repeated before the next write
-    with contextlib.suppress(Exception):
-        versions = _list_versions(folder)
-        table: Any = lance.dataset(str(folder))
-        expired = _count_replaced(folder, versions, keep)
-        if expired < len(versions) // 10:
-            expired = 0
-        overwritten = _count_overwritten(table, versions)
-        outdated = versions[: max(expired, overwritten)][:MAX_FORGOTTEN]
-        if spared in outdated:
-            outdated.remove(spared)
-        # Lance follows links, and would remove the files of others (pylance 14)
-        if outdated and not has_link(folder):
-            _remove_versions(folder, table, outdated, keep, finds_lost)
-            return True
-    return False
-
-
 def read_transaction(table: Any, version: int) -> Any:
     """Return the transaction that made a version. None if Lance does not tell."""
     # Lance cannot parse those of some operations (pylance 14)
     with contextlib.suppress(Exception):
         return table.read_transaction(version)
     return None
-
-
-def purge_versions(folder: Path) -> None:
-    """Remove all versions but the newest, and files that killed processes left."""
-    versions = _list_versions(folder)
-    _remove_versions(folder, lance.dataset(str(folder)), versions[:-1], IN_USE)
-
-
-def _remove_versions(
-    folder: Path,
-    table: Any,
-    versions: list[int],
-    keep: datetime.timedelta,
-    finds_lost: bool = True,
-) -> None:
-    options = {"versions": versions, "error_if_tagged_old_versions": False}
-    lost = []
-    if finds_lost:
-        lost = table.explain_cleanup_old_versions(
-            delete_unverified=True, include_files=True, **options
-        ).candidate_files
-    table.cleanup_old_versions(**options)
-    unused_since = time.time() - max(keep, IN_USE).total_seconds()
-    _remove_unreferenced(folder, lost, unused_since)
-
-
-def _count_replaced(folder: Path, versions: list[int], age: datetime.timedelta) -> int:
-    """Count the versions that were replaced longer ago than this."""
-    # a version was replaced when the next one was written
-    limit = time.time() - age.total_seconds()
-
-    def written_at(version: int) -> float:
-        return _manifest(folder, version).stat().st_mtime
-
-    return bisect.bisect_right(versions[1:], limit, key=written_at)
-
-
-def _count_overwritten(table: Any, versions: list[int]) -> int:
-    """Count the versions before the ninth overwrite from the end.
-
-    0 if the newest version is not an overwrite.
-    """
-    if len(versions) <= MAX_OVERWRITES or not _is_overwrite(table, versions[-1]):
-        return 0
-    overwrites = 0
-    for index in reversed(range(len(versions))):
-        overwrites += _is_overwrite(table, versions[index])
-        if overwrites == MAX_OVERWRITES:
-            return index
-    return 0
-
-
-def _is_overwrite(table: Any, version: int) -> bool:
-    operation = getattr(read_transaction(table, version), "operation", None)
-    return isinstance(operation, lance.LanceOperation.Overwrite)
-
-
-def has_link(folder: Path) -> bool:
-    """Return whether something in a table's folder is a link."""
-    for place, folders, files in os.walk(folder):
-        if any((Path(place) / name).is_symlink() for name in (*folders, *files)):
-            return True
-    return False
-
-
-def _locate(folder: Path, file: Any) -> Path:
-    path: str = file.path
-    return folder / path.rpartition(f"{folder.name}/")[2]
-
-
-def _remove_unreferenced(folder: Path, files: list[Any], before: float) -> None:
-    """Remove files that killed processes left. pylance 14 keeps them for a week."""
-    for file in files:
-        path = _locate(folder, file)
-        with contextlib.suppress(OSError):
-            if file.unverified and path.stat().st_mtime < before:
-                path.unlink()
 
 
 def verify_readable(dataset: Any, columns: list[str] | None = None) -> int:
@@ -439,11 +340,15 @@ def _find_known_failure(
             507,
             f"{subject}the disk is full ({os.strerror(number)}); nothing was stored; make room and try again",
         )
+    found = _FILE.search(text)
     if number in _NO_ACCESS:
-        return HTTPError(
+        place = f"{found[1]} of the table" if found else "its folder"
+        state = "" if is_read else "; nothing was stored"
+        kind = manifests.Damaged if "_versions" in place else HTTPError
+        return kind(
             507,
-            f"{subject}the service has no access to its folder ({os.strerror(number)}); nothing was "
-            "stored; allow it to read and write there, or use another folder",
+            f"{subject}the service has no access to {place} ({os.strerror(number)}){state}; allow "
+            "it to read and write there, or use another folder",
         )
     if number:
         reason = f"{subject}the file system failed ({os.strerror(number)})"
@@ -459,8 +364,8 @@ def _find_known_failure(
     if _NOT_FOUND.search(text):
         return HTTPError(
             500,
-            f"{subject}a file of the table is missing, as if this version was removed "
-            "meanwhile; try again, and check the folder if it stays so",
+            f"{subject}{found[1] if found else 'a file'} of the table is missing; if this version was "
+            f"not just removed by a purge or replacement, {_RESTORE}",
         )
     if is_conflict(error):
         return Conflict(

@@ -37,7 +37,9 @@ def list_versions(table: Any, limit: int | None) -> list[dict[str, Any]]:
 
 
 def _list_open(table: Any, limit: int | None) -> list[dict[str, Any]]:
-    numbers = sorted((ref["version"] for ref in table.version_refs()), reverse=True)
+    # a newer one was lost in a power cut, or was made since
+    numbers = [ref["version"] for ref in table.version_refs()]
+    numbers = sorted(filter(table.version.__ge__, numbers), reverse=True)
     listed: list[dict[str, Any]] = []
     operation = ""
     compacted = None

@@ -45,7 +45,7 @@ def stage(
     table = lance.dataset(str(staged))
     # no reader sees it: a version of the staging folder with these rows alone
     operation = LanceOperation.Overwrite(table.lance_schema, fragments)
-    commits.commit(staged, table, operation)
+    commits.commit(staged, table, operation, in_staging=True)
     alone = lance.dataset(str(staged))
     rows = alone.count_rows()
     with engine.as_http_errors(invalid="filter"):

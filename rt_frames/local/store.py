@@ -30,9 +30,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from rt_frames.local import (
+    cleanup,
     commits,
     compaction,
     engine,
+    manifests,
     merge,
     patience,
     replace_where,
@@ -138,10 +140,21 @@ class Store:
         self.check_there(name)
         return engine.open_table(self._folder(name), version)
 
+    @contextlib.contextmanager
+    def naming_cut(self, name: str, table: Any) -> Iterator[None]:
+        """Raise, in place of an error, one that names a file that is not whole."""
+        try:
+            yield
+        except HTTPError as error:
+            cut = engine.find_cut(self._folder(name), table)
+            if cut is None:
+                raise
+            raise cut from error
+
     def etag(self, name: str, version: int) -> str:
         """Return the ETag of a version of a table."""
         with engine.as_http_errors():
-            return engine.etag(self._folder(name), version)
+            return manifests.etag(self._folder(name), version)
 
     def _taken(self, name: str) -> HTTPError:
         if self._is_table(name):
@@ -162,8 +175,9 @@ class Store:
 
     def _is_table(self, name: str) -> bool:
         folder = self._folder(name)
-        if not (folder / "_versions").is_dir():
-            return False
+        with engine.as_http_errors():
+            if not (folder / "_versions").is_dir():
+                return False
         # a file system that folds case opens table a by the path of A, but lists only a
         folds_case = folder.with_name(folder.name.swapcase()).exists()
         return not folds_case or name in self._list_names()
@@ -274,8 +288,8 @@ class Store:
                 self.forget_versions(target)
                 # with the ids of fields: without them, a column that was ever cast
                 # would be null in the new rows
-                newest = engine.newest_version(target)
-                engine.copy_manifest(target, newest, folder)
+                newest = manifests.newest_version(target)
+                manifests.copy(target, newest, folder)
                 (folder / UPLOAD).write_text(name, "utf-8")
             yield folder
 
@@ -286,9 +300,15 @@ class Store:
         """
         target = self._folder(name)
         for _ in range(_ATTEMPTS):
-            patience.current().check()
+            if replace:
+                # `Missing` if the name is free
+                with contextlib.suppress(Missing), self.locked_table(name):
+                    try:
+                        return commits.replace(target, [staged])
+                    except manifests.Damaged:
+                        self._remove(target)
             try:
-                staged.rename(target)
+                commits.publish(staged, target)
             except OSError as error:
                 if error.errno not in _TAKEN:
                     raise
@@ -296,12 +316,6 @@ class Store:
                 return None
             if not replace:
                 break
-            # `Missing` if it was dropped meanwhile: the name is free
-            with contextlib.suppress(Missing), self.locked_table(name):
-                try:
-                    return commits.replace(target, [staged])
-                except commits.Damaged:
-                    self._remove(target)
         raise self._taken(name)
 
     @contextlib.contextmanager
@@ -323,7 +337,7 @@ class Store:
         """Remove staging folders of dead processes and abandoned multipart writes."""
         self._make_folder()
         with locked(self.staging):
-            expired = time.time() - max(self.keep, engine.IN_USE).total_seconds()
+            expired = time.time() - max(self.keep, cleanup.IN_USE).total_seconds()
             for folder in self._folders():
                 # BlockingIOError: in use; FileNotFoundError: removed meanwhile
                 with (
@@ -365,6 +379,16 @@ class Store:
             self.forget_versions(folder, spared)
             return _retry(partial(change, folder, staged / "table"))
 
+    def end_idle_writes(self, name: str) -> None:
+        """Remove the rows of a table's multipart writes, unless a part arrives."""
+        for staged in self._folders():
+            with (
+                contextlib.suppress(BlockingIOError, FileNotFoundError),
+                locked(staged, wait=False),
+            ):
+                if (staged / "table" / UPLOAD).read_text("utf-8") == name:
+                    shutil.rmtree(staged, ignore_errors=True)
+
     def forget_versions(self, folder: Path, spared: int | None = None) -> None:
         """Remove a table's old versions, and once an hour files in none of them."""
         now = time.monotonic()
@@ -372,7 +396,7 @@ class Store:
         searches = self._searched.copy().items()
         recent = {searched: at for searched, at in searches if at > since}
         is_due = folder not in recent
-        has_removed = engine.forget_versions(
+        has_removed = cleanup.forget_versions(
             folder, self.keep, spared, finds_lost=is_due
         )
         if has_removed and is_due:
@@ -399,6 +423,8 @@ class Store:
         dropped = self.staging / f"{uuid.uuid4().hex}.dropped"
         patience.current().check()
         target.rename(dropped)
+        # or a power cut could bring back a table without its files
+        commits.sync_done([self.root])
         _delete(dropped)
 
     @contextlib.contextmanager
@@ -417,6 +443,10 @@ class Store:
             # the previous holder of the lock may have dropped or replaced the folder
             if not exists:
                 raise Missing(name)
+            # a table of which nothing can be read is dropped or replaced
+            with contextlib.suppress(manifests.Damaged, OSError):
+                manifests.set_aside(folder)
+            locks.enter_context(cleanup.marking_writes(folder))
             yield folder
 
 
@@ -430,7 +460,7 @@ def _delete(dropped: Path) -> None:
 
 def _check_unchanged(target: Path, etag: str) -> None:
     """Raise 409 if the table no longer has the ETag. Empty matches any."""
-    if etag and etag != engine.etag(target):
+    if etag and etag != manifests.etag(target):
         raise HTTPError(
             409, "the table's ETag is not the one in If-Match; nothing was changed"
         )

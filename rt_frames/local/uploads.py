@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rt_frames.local import commits, engine
+from rt_frames.local import commits, engine, manifests
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.store import (
     STAGED,
@@ -40,7 +40,7 @@ class _NoUpload(HTTPError):
         super().__init__(
             404,
             "unknown upload_id; the multipart write was completed, aborted or expired, or its "
-            "table was dropped",
+            "table was dropped or purged",
         )
 
 
@@ -64,7 +64,7 @@ class Uploads:
         ):
             # with this folder, staging outlives the request
             (folder / "parts").mkdir()
-            return folder.parent.name, engine.newest_version(folder)
+            return folder.parent.name, manifests.newest_version(folder)
 
     def add_part(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import pickle
 import time
@@ -333,6 +334,36 @@ def test_what_other_servers_report_is_listed(server, other, form):
     assert other.table("t").history() == ((7, AT, None, None),)
     assert server.posts[0].path == "/v1/table/t/version/list/"
     assert server.posts[0].body == b""
+
+
+# the hour of each version, the oldest first; an hour and the version at that time
+CLOCKS = {
+    "right": ([1, 3, 5], {1: 1, 2: 1, 3: 2, 4: 2, 5: 3, 9: 3}),
+    "behind once": ([1, 3, -999, 5], {-999: 3, 0: None, 1: 1, 2: 1, 3: 2, 5: 4}),
+    "behind at last": ([1, 3, -999], {1: 1, 2: 1, 3: 2, 9: 3}),
+    "ahead once": ([1, 3, 99_999, 5, 7], {1: 1, 2: 1, 3: 2, 5: 4, 6: 4, 7: 5}),
+    "ahead at last": ([1, 3, 99_999], {1: 1, 2: 1, 3: 2, 9: 3}),
+}
+
+
+@pytest.mark.parametrize(("hours", "expected"), CLOCKS.values(), ids=CLOCKS)
+def test_a_clock_that_was_wrong_for_one_version_hides_no_other(
+    server, other, hours, expected
+):
+    def at(hour):
+        return dt.datetime(2026, 1, 1, tzinfo=dt.UTC) + dt.timedelta(hours=hour)
+
+    listed = [
+        {"version": number, "timestamp": at(hour).isoformat()}
+        for number, hour in enumerate(hours, 1)
+    ]
+    found = {}
+    for hour in expected:
+        server.answering((200, {"versions": listed}))
+        found[hour] = None
+        with contextlib.suppress(TableNotFoundError):
+            found[hour] = other.table("t", version=at(hour)).version
+    assert found == expected
 
 
 def test_the_summary_of_a_manifest_tells_the_rows(server, other):

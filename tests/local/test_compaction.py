@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import random
 import struct
+import subprocess
+import sys
 import threading
+import time
 
 import lance
 import polars as pl
@@ -240,6 +243,64 @@ def test_after_a_purge_no_byte_on_the_disk_is_of_what_was_removed(
     assert len(lance.dataset(str(tmp_path / "t.lance")).versions()) == 1
 
 
+WRITER = """
+import itertools, sys, rt_frames as rt
+from tests.local.test_compaction import KILLED, SECRETS
+client = rt.connect(sys.argv[1], default=False)
+client.table("t").count()
+print("ready", flush=True)
+for number in itertools.count():
+    KILLED[sys.argv[2]](client, number)
+"""
+SECRETS = pl.DataFrame({"id": range(10_000), "ssn": [SECRET] * 10_000})
+KILLED = {
+    "append": lambda client, _: client.create_table("t", SECRETS, if_exists="append"),
+    "upsert": lambda client, _: client.create_table(
+        "t", SECRETS, if_exists="upsert", on="id"
+    ),
+    "cast": lambda client, number: client.table("t").cast(
+        {"ssn": ("string", "large_string")[number % 2]}
+    ),
+    "compact": lambda client, _: client.table("t").compact(purge=True),
+    "replace": lambda client, _: client.create_table("t", SECRETS, if_exists="replace"),
+}
+
+
+def kill_a_writer(root, what, seconds) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(root), what], stdout=subprocess.PIPE
+    ) as writer:
+        assert writer.stdout.readline()
+        time.sleep(seconds)
+        writer.kill()
+
+
+@pytest.mark.parametrize("what", KILLED)
+def test_a_purge_leaves_no_byte_of_what_a_killed_write_began(tmp_path, client, what):
+    count = 3
+    for _ in range(count):
+        client.create_table("t", SECRETS, if_exists="replace")
+        kill_a_writer(tmp_path, what, random.uniform(0, 0.2))
+        client.table("t").delete([("ssn", "=", SECRET)])
+        assert client.table("t").compact(purge=True).count() == 0
+        assert files_with(tmp_path, SECRET.encode()) == []
+        assert unnamed(tmp_path) == []
+
+
+def test_a_purge_leaves_what_others_have_yet_to_commit(tmp_path, client):
+    client.create_table("t", PEOPLE)
+    table = lance.dataset(str(tmp_path / "t.lance"))
+    more = PEOPLE.to_arrow().cast(table.schema)
+    new = lance.fragment.write_fragments(more, table, mode="append")
+    kill_a_writer(tmp_path, "compact", 0.1)
+    client.table("t").compact(purge=True)
+    table = lance.dataset(str(tmp_path / "t.lance"))
+    appended = lance.LanceDataset.commit(
+        table, LanceOperation.Append(new), read_version=table.version
+    )
+    assert appended.to_table().num_rows == 6
+
+
 def test_after_a_purge_no_byte_on_the_disk_is_of_a_column_before_its_cast(
     tmp_path, client
 ):
@@ -307,9 +368,7 @@ def test_a_purge_that_would_leave_old_files_is_refused(tmp_path, client, change)
     assert client.table("t").compact().count() == 2
 
 
-def test_rows_that_are_replaced_in_parts_while_files_are_purged_are_refused(
-    caller,
-):
+def test_a_purge_ends_writes_in_parts(caller):
     caller.create("t", PEOPLE.to_arrow())
     write = Write(caller)
     write.part(PEOPLE.to_arrow(), "a", "overwrite")
@@ -317,9 +376,8 @@ def test_rows_that_are_replaced_in_parts_while_files_are_purged_are_refused(
         "POST", "/v1/table/t/compact/", '{"purge": true}', content_type=JSON
     )
     assert compacted.json() == {"version": 2}
-    ended = write.end()
-    assert ended.status_code == 409
-    assert "the table was changed" in message(ended)
+    assert caller.staged() == []
+    assert "dropped or purged" in message(write.end(), 404)
 
 
 @pytest.mark.parametrize("body", ['{"purge": 1}', '{"all": true}', "[]"])

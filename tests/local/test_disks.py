@@ -198,7 +198,8 @@ def test_whichever_call_of_a_write_fails_the_table_is_whole_and_the_outcome_true
             told_so.add(said)
             call += 1
     assert call > 4
-    assert "before" in told_so
+    # the last syncs come after the commit
+    assert {"before", "either"} <= told_so
 
 
 @pytest.fixture

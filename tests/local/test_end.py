@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -88,8 +89,9 @@ def test_S08_S13_without_room_nothing_is_stored_or_changed_and_the_error_says_so
         for _ in range(5):
             assert replace(TABLE) == 200
         assert files() == 6
+        yesterday = time.time() - 40 * 3600
         for manifest in tmp_path.glob("small.lance/_versions/*"):
-            os.utime(manifest, (0, 0))
+            os.utime(manifest, (yesterday, yesterday))
         assert replace(big) == 507
         # room was made before it was needed
         assert files() == 1
@@ -199,15 +201,12 @@ def test_S13_a_folder_removed_in_mid_upload_is_an_error_and_nothing_was_stored(
     assert list(tmp_path.glob("gone/*.lance")) == []
 
 
-def test_a_table_that_somebody_damaged_is_the_folders_fault_which_its_log_explains(
-    caller, caplog
-):
+def test_a_table_that_somebody_damaged_can_be_dropped(caller):
     caller.create("t", SMALL)
     for manifest in (caller.root / "t.lance" / "_versions").iterdir():
         manifest.write_bytes(b"damaged")
     answer = caller.send("POST", "/v1/table/t/describe/", "{}")
-    assert str(caller.root) not in message(answer, 500)
-    assert "the folder failed" in caplog.text
+    assert "drop or replace the table" in message(answer, 500)
     assert caller.create("u", SMALL).status_code == 200
 
 

@@ -21,7 +21,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.local.test_multipart import Write
 from tests.support.local import JSON, TABLE, Caller, message, run, stream
 
 UTC = dt.UTC
@@ -397,10 +396,8 @@ def test_a_table_that_cannot_be_opened_can_be_replaced(damaged):
 def test_a_table_that_cannot_be_opened_is_to_be_dropped_before_a_write_in_parts(
     damaged,
 ):
-    write = Write(damaged)
-    assert write.part(OTHER, mode="overwrite").status_code == 200
-    answer = write.end()
-    assert "drop the table" in message(answer, 500)
+    answer = damaged.send("POST", "/v1/table/t/multipart_write/create/")
+    assert "drop or replace the table" in message(answer, 500)
     assert damaged.tables() == ["t"]
 
 

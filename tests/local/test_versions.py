@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import shutil
+import time
 from pathlib import Path
 
 import lance
@@ -149,8 +151,8 @@ def test_whatever_is_done_however_often_the_last_two_versions_are_all_that_stays
     assert caller.staged() == []
     assert versions(tmp_path) == [newest - 1, newest]
     assert unnamed(tmp_path) == []
-    found = [path.name for path in tmp_path.iterdir()]
-    assert found == [".rt_frames-staging", "t.lance"]
+    found = {path.name for path in tmp_path.iterdir()}
+    assert found == {".rt_frames-staging", "t.lance"}
 
 
 WRITES = ["append", "replace", "replace in parts", "alter", "merge", "delete"]
@@ -295,3 +297,31 @@ def test_parts_outlive_their_process_and_hold_no_descriptor(tmp_path):
 def test_how_long_versions_are_kept_is_a_time(tmp_path, keep):
     with pytest.raises((TypeError, ValueError), match=r"keep: expected a .*timedelta"):
         LocalService(tmp_path, keep=keep)
+
+
+# in hours before now
+CLOCKS = {
+    "right": ([50, 40, 3, 2], 1),
+    "behind once": ([50, 40, 5e5, 3, 2], 1),
+    "behind at the last write": ([50, 40, 3, 5e5], 0),
+    "behind, after a long time": ([5000, 5e5, 2], 0),
+    "behind at first": ([5e5, 40, 3, 2], 1),
+    "ahead once": ([50, 40, -1e5, 3, 2], 1),
+    "ahead once, long ago": ([60, 50, -1e5, 40, 30, 3], 4),
+    "ahead at first": ([-1e5, 40, 3, 2], 1),
+    "ahead at the last write": ([60, 50, 40, -1e5], 2),
+    "ahead now": ([1e5 + 5, 1e5 + 4, 1e5 + 3], 0),
+}
+
+
+@pytest.mark.parametrize(("hours", "removed"), CLOCKS.values(), ids=CLOCKS)
+def test_a_clock_that_is_wrong_for_one_write_changes_little(tmp_path, hours, removed):
+    caller = Caller(tmp_path)
+    caller.create("t", ROWS)
+    for _ in hours[1:]:
+        append(caller)
+    for version, ago in enumerate(hours, 1):
+        then = time.time() - 3600 * ago
+        os.utime(manifest(tmp_path, version), (then, then))
+    append(caller)
+    assert versions(tmp_path)[0] == 1 + removed

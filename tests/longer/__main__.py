@@ -15,6 +15,7 @@ from tests.longer import (
     mutations,
     nightly,
     nights,
+    power,
     writers,
 )
 from tests.support.processes import hear_interrupts
@@ -27,6 +28,7 @@ PROGRAMS = {
     "nightly": nightly.run,
     "writers": writers.run,
     "nights": nights.run,
+    "power": power.run,
     "cluster": cluster.run,
     "interrupts": interrupts.run,
     "late": late.run,

@@ -60,22 +60,36 @@ class FailingCalls:
 @contextlib.contextmanager
 def small_disk(work: Path) -> Iterator[Path]:
     """Mount a file system of 8 MB with blocks of 1 kB; OSError if it cannot be."""
-    image = work / "disk"
-    folder = work / "mounted"
-    folder.mkdir()
+    image = new_disk(work / "disk", 8 * 2**20, "-b", "1024")
+    with mounted(image, work / "mounted") as folder:
+        yield folder
+
+
+def new_disk(image: Path, size: int, *options: str) -> Path:
+    """Make an ext4 file system in a file; OSError if it cannot be."""
     with image.open("wb") as file:
-        file.truncate(8 * 2**20)
-    for command in (
-        ["mkfs.ext4", "-q", "-b", "1024", "-m", "0", image],
-        ["mount", "-o", "loop", image, folder],
-    ):
-        ended = subprocess.run(command, check=False, capture_output=True, text=True)
-        if ended.returncode:
-            raise OSError(f"{command[0]}: {ended.stderr}")
+        file.truncate(size)
+    _call("mkfs.ext4", "-q", "-m", "0", *options, image)
+    return image
+
+
+@contextlib.contextmanager
+def mounted(image: Path, folder: Path, *options: str) -> Iterator[Path]:
+    """Mount a file system that is in a file; OSError if it cannot be."""
+    folder.mkdir(exist_ok=True)
+    _call("mount", "-o", ",".join(["loop", *options]), image, folder)
     try:
         yield folder
     finally:
-        subprocess.run(["umount", "-l", folder], check=True)
+        _call("umount", "-l", folder)
+
+
+def _call(*command: object) -> None:
+    ended = subprocess.run(
+        [*map(str, command)], check=False, capture_output=True, text=True
+    )
+    if ended.returncode:
+        raise OSError(f"{command[0]}: {ended.stderr}")
 
 
 def fill(folder: Path, blocks: int) -> Path:
@@ -84,6 +98,9 @@ def fill(folder: Path, blocks: int) -> Path:
     free = os.statvfs(folder)
     size = (free.f_bavail - blocks) * free.f_frsize
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
-    os.posix_fallocate(descriptor, 0, size)
+    # a file in many pieces takes another block for their list
+    with contextlib.suppress(OSError):
+        os.posix_fallocate(descriptor, 0, size)
+    os.posix_fallocate(descriptor, 0, size - free.f_frsize)
     os.close(descriptor)
     return path

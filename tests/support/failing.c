@@ -1,4 +1,4 @@
-/* Make one write to a file below a folder fail, or the closing of one.
+/* Make one write to a file below a folder fail, or its closing, or a sync.
 
    Load it with LD_PRELOAD. FAILING_FOLDER is the folder, FAILING_CONTROL the path of a
    file that holds a struct control, which `tests/support/disks.py` reads and writes. */
@@ -39,12 +39,12 @@ __attribute__((constructor)) static void start(void) {
     fclose(file);
 }
 
-static int fails(int descriptor) {
+static int fails(int descriptor, int syncs) {
     char link[64], path[4096];
     if (!control)
         return 0;
     int flags = fcntl(descriptor, F_GETFL);
-    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+    if (flags < 0 || (!syncs && (flags & O_ACCMODE) == O_RDONLY))
         return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
     ssize_t length = readlink(link, path, sizeof path - 1);
@@ -59,7 +59,7 @@ static int fails(int descriptor) {
 
 ssize_t write(int descriptor, const void *data, size_t size) {
     REAL(ssize_t, "write", int, const void *, size_t);
-    int number = fails(descriptor);
+    int number = fails(descriptor, 0);
     if (!number)
         return real(descriptor, data, size);
     errno = number;
@@ -68,7 +68,7 @@ ssize_t write(int descriptor, const void *data, size_t size) {
 
 ssize_t writev(int descriptor, const struct iovec *parts, int count) {
     REAL(ssize_t, "writev", int, const struct iovec *, int);
-    int number = fails(descriptor);
+    int number = fails(descriptor, 0);
     if (!number)
         return real(descriptor, parts, count);
     errno = number;
@@ -77,7 +77,7 @@ ssize_t writev(int descriptor, const struct iovec *parts, int count) {
 
 ssize_t pwrite(int descriptor, const void *data, size_t size, off_t at) {
     REAL(ssize_t, "pwrite", int, const void *, size_t, off_t);
-    int number = fails(descriptor);
+    int number = fails(descriptor, 0);
     if (!number)
         return real(descriptor, data, size, at);
     errno = number;
@@ -86,7 +86,7 @@ ssize_t pwrite(int descriptor, const void *data, size_t size, off_t at) {
 
 ssize_t pwrite64(int descriptor, const void *data, size_t size, off64_t at) {
     REAL(ssize_t, "pwrite64", int, const void *, size_t, off64_t);
-    int number = fails(descriptor);
+    int number = fails(descriptor, 0);
     if (!number)
         return real(descriptor, data, size, at);
     errno = number;
@@ -95,7 +95,7 @@ ssize_t pwrite64(int descriptor, const void *data, size_t size, off64_t at) {
 
 int fsync(int descriptor) {
     REAL(int, "fsync", int);
-    int number = fails(descriptor);
+    int number = fails(descriptor, 1);
     if (!number)
         return real(descriptor);
     errno = number;
@@ -104,7 +104,7 @@ int fsync(int descriptor) {
 
 int fdatasync(int descriptor) {
     REAL(int, "fdatasync", int);
-    int number = fails(descriptor);
+    int number = fails(descriptor, 1);
     if (!number)
         return real(descriptor);
     errno = number;
@@ -113,7 +113,7 @@ int fdatasync(int descriptor) {
 
 int close(int descriptor) {
     REAL(int, "close", int);
-    int number = fails(descriptor);
+    int number = fails(descriptor, 0);
     int result = real(descriptor);
     if (!number)
         return result;

@@ -1,0 +1,143 @@
+"""The manifests of a table, one for each version, without Lance."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import shutil
+from pathlib import Path
+
+from rt_frames.local.http_error import HTTPError
+from rt_frames.local.root import FOLDER_MODE
+
+log = logging.getLogger("rt_frames")
+
+# keys of a manifest's members: the number of each, and the kind of its value
+_FIELD = 1 << 3 | 2
+_FRAGMENT = 2 << 3 | 2
+_VERSION = 3 << 3
+
+
+def copy(folder: Path, version: int, staged: Path) -> None:
+    """Copy the manifest of a version to a new folder of a table."""
+    staged.mkdir(mode=FOLDER_MODE)
+    (staged / "_versions").mkdir()
+    shutil.copy(locate(folder, version), staged / "_versions")
+
+
+def locate(folder: Path, version: int) -> Path:
+    """Return the manifest of a version.
+
+    Manifests are numbered down from 2**64 - 1, in older tables up from 1.
+    """
+    versions = folder / "_versions"
+    manifest = versions / f"{2**64 - 1 - version:020}.manifest"
+    if manifest.exists():
+        return manifest
+    return versions / f"{version}.manifest"
+
+
+class Damaged(HTTPError):
+    """An error of a table that cannot be opened, and so not be changed."""
+
+
+def newest_version(folder: Path) -> int:
+    """Return the newest version that no power cut has cut."""
+    return _find_newest(folder)[0]
+
+
+def set_aside(folder: Path) -> None:
+    """Rename the manifests that a power cut has cut, with which every write fails.
+
+    The caller holds the table's lock. The next write uses their numbers again.
+    """
+    for version in _find_newest(folder)[1]:
+        _rename(folder, version)
+
+
+def set_aside_newest(folder: Path) -> bool:
+    """Rename the newest manifest, if it is not the only one; return whether it was."""
+    versions = list_versions(folder)
+    if len(versions) > 1:
+        _rename(folder, versions[-1])
+    return len(versions) > 1
+
+
+def _rename(folder: Path, version: int) -> None:
+    manifest = locate(folder, version)
+    manifest.rename(f"{manifest}.damaged")
+
+
+def _find_newest(folder: Path) -> tuple[int, list[int]]:
+    """Return the newest version that is whole, and newer ones that a power cut has cut.
+
+    A warning names those.
+    """
+    cut: list[int] = []
+    for version in reversed(list_versions(folder)):
+        if _is_cut(folder, version):
+            cut.append(version)
+            continue
+        for lost in cut:
+            log.warning(
+                "table %s: version %d was lost in a power cut; the newest is %d",
+                folder.stem,
+                lost,
+                version,
+            )
+        return version, cut
+    raise Damaged(
+        500,
+        "a power cut has left no version of the table; drop or replace the table",
+    )
+
+
+def list_versions(folder: Path) -> list[int]:
+    """List the versions that exist, oldest first, without reading their manifests."""
+    with os.scandir(folder / "_versions") as files:
+        names = [file.name.removesuffix(".manifest") for file in files]
+    numbers = [int(name) for name in names if name.isdigit()]
+    return sorted(min(number, 2**64 - 1 - number) for number in numbers)
+
+
+def _is_cut(folder: Path, version: int) -> bool:
+    # removed meanwhile, or damaged otherwise
+    with contextlib.suppress(OSError, IndexError):
+        manifest = locate(folder, version).read_bytes()
+        if not manifest.endswith(b"LANC"):
+            return True
+        return _read_version(manifest) not in (None, version)
+    return False
+
+
+def _read_version(manifest: bytes) -> int | None:
+    """Return the version in a manifest: the number after the fields and fragments.
+
+    0 if that was not written, None if this is no manifest.
+    """
+    # the length of the message comes first
+    start = 4 + int.from_bytes(manifest[-16:-8], "little")
+    key, number, start = _read_member(manifest, start)
+    while key in (_FIELD, _FRAGMENT):
+        key, number, start = _read_member(manifest, start + number)
+    return {_VERSION: number, 0: 0}.get(key)
+
+
+def _read_member(message: bytes, start: int) -> tuple[int, int, int]:
+    """Return the key of a protobuf's member, its value or length, and where it ends."""
+    key = message[start]
+    number = shift = 0
+    while True:
+        start += 1
+        number |= (message[start] & 0x7F) << shift
+        shift += 7
+        if message[start] < 0x80:
+            return key, number, start + 1
+
+
+def etag(folder: Path, version: int | None = None) -> str:
+    """Return an ETag: a hash of the manifest of a version, by default the newest."""
+    manifest = locate(folder, version or newest_version(folder))
+    return hashlib.sha256(manifest.read_bytes()).hexdigest()

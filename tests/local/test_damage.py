@@ -1,0 +1,112 @@
+"""Tables with files that are damaged, missing or not readable, but by no power cut."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import lance
+import polars as pl
+import pytest
+
+import rt_frames as rt
+from rt_frames.errors import RemoteError
+
+ROWS = pl.DataFrame({"id": [1, 2, 3]})
+MORE = pl.DataFrame({"id": [4]})
+NOBODY = 65534
+
+
+def newest(root, folder):
+    files = (root / "t.lance" / folder).iterdir()
+    return max(files, key=lambda file: file.stat().st_mtime_ns)
+
+
+def manifest(root):
+    return min((root / "t.lance" / "_versions").glob("*.manifest"))
+
+
+def garble(path):
+    path.write_bytes(b"\xff" * (path.stat().st_size - 16) + path.read_bytes()[-16:])
+
+
+DAMAGES = {
+    "a manifest": (manifest, garble, "is damaged"),
+    "no rows": (lambda root: newest(root, "data"), Path.unlink, "is missing"),
+    "few rows": (
+        lambda root: newest(root, "data"),
+        lambda path: os.truncate(path, 9),
+        "has 9 of its",
+    ),
+}
+LOCKED = {
+    "a manifest": manifest,
+    "rows": lambda root: newest(root, "data"),
+    "all rows": lambda root: root / "t.lance" / "data",
+}
+AIDS = {
+    "restore": (lambda table: table.client.table("t", version=1).restore(), ROWS),
+    "replace": (
+        lambda table: rt.to_table(MORE, "t", client=table.client, if_exists="replace"),
+        MORE,
+    ),
+    "drop": (lambda table: table.drop(), None),
+}
+
+
+@pytest.fixture
+def root():
+    """A folder that everybody may use, with a table `t` of two versions."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        with rt.connect(root, default=False) as client:
+            rt.to_table(ROWS, "t", client=client)
+            rt.to_table(MORE, "t", client=client, if_exists="append")
+            client.table("t").to_polars()
+        yield root
+
+
+def check_aid(root, client, aid):
+    mend, expected = AIDS[aid]
+    mend(client.table("t"))
+    if expected is None:
+        assert client.list_tables() == []
+        rt.to_table(expected := MORE, "t", client=client)
+    assert lance.dataset(str(root / "t.lance")).to_table().equals(expected.to_arrow())
+
+
+@pytest.mark.parametrize("aid", AIDS)
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_read_names_the_damaged_file_and_what_helps_helps(root, name, aid):
+    find, damage, words = DAMAGES[name]
+    path = find(root)
+    damage(path)
+    with rt.connect(root, default=False) as client:
+        with pytest.raises(RemoteError, match="restore an older version") as refused:
+            client.table("t").to_polars()
+        file = path.relative_to(root / "t.lance")
+        assert f"{file} of the table {words}" in str(refused.value)
+        check_aid(root, client, aid)
+
+
+@pytest.mark.parametrize("aid", AIDS)
+@pytest.mark.parametrize("name", LOCKED)
+def test_a_read_names_the_file_without_access_and_the_table_can_be_mended(
+    root, name, aid
+):
+    if (name, aid) == ("all rows", "replace"):
+        pytest.skip("new rows cannot be written there")
+    path = LOCKED[name](root)
+    for each in (root, *root.rglob("*")):
+        os.chown(each, NOBODY, -1)
+    path.chmod(0)
+    try:
+        os.seteuid(NOBODY)
+        with rt.connect(root, default=False) as client:
+            with pytest.raises(RemoteError, match="no access to") as refused:
+                client.table("t").to_polars()
+            assert str(path.relative_to(root / "t.lance")) in str(refused.value)
+            check_aid(root, client, aid) if name == "a manifest" else None
+    finally:
+        os.seteuid(0)
