@@ -236,7 +236,7 @@ def create(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -
             str(folder),
             mode="create",
             return_transaction=True,
-            data_cache_bytes=engine.PAGE_BYTES,
+            data_cache_bytes=engine.cache_bytes(schema),
         )
     commit(folder, None, transaction.operation)
     dataset = lance.dataset(str(folder))

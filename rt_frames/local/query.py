@@ -92,6 +92,8 @@ def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
             with_row_id=bool(request.get("with_row_id")),
             batch_size=_batch_rows(table, request.get("columns")),
             batch_readahead=2,
+            # more of them take three times the memory if the reader is slow
+            fragment_readahead=1,
             io_buffer_size=BUFFER_BYTES,
         ).to_reader()
         first = next(reader, None)
