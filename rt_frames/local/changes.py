@@ -19,7 +19,7 @@ from lance import LanceOperation
 from rt_frames._names import duplicates
 from rt_frames._schema.data_type import iter_fields
 from rt_frames._text import list_names
-from rt_frames.local import commits, compaction, engine
+from rt_frames.local import commits, compaction, engine, scans
 from rt_frames.local.alter_request import Change, describe, parse_alterations
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.query import parse_filter
@@ -29,7 +29,7 @@ _VALUE_ERROR = "LanceError(Arrow)"
 _COLUMN_QUOTE = 'olumn "'
 
 
-def delete(folder: Path, staged: Path, request: dict[str, Any]) -> dict[str, int]:
+def delete(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, int]:
     """Delete the rows that match a filter; return their number and the new version."""
     _check_members(request, "predicate")
     condition = parse_filter(request.get("predicate"))
@@ -41,22 +41,36 @@ def delete(folder: Path, staged: Path, request: dict[str, Any]) -> dict[str, int
         )
     table = compaction.merge_small(folder)
     with engine.as_http_errors():
-        operation, deleted = draft_deletion(folder, table, staged, condition)
-        # it may hold personal data, which would stay in the log
-        operation.predicate = ""
+        operation, deleted = delete_matches(table, condition)
         numbers = {"num_deleted_rows": deleted}
         version = commits.commit(folder, table, operation)
     return {"version": version, **numbers}
 
 
-def draft_deletion(
-    folder: Path, table: Any, staged: Path, condition: str
-) -> tuple[Any, int]:
-    """Delete rows in a draft; return the operation and the number of rows."""
-    draft = commits.draft(folder, table, staged)
+def delete_matches(table: Any, condition: str) -> tuple[Any, int]:
+    """Mark the rows that match as deleted; return the operation, and their number."""
+    changed = []
+    emptied = []
+    deleted = 0
     with engine.as_http_errors(invalid="filter"):
-        deleted = draft.delete(condition)["num_deleted_rows"]
-    return commits.last_operation(draft), int(deleted)
+        options = scans.options(table, [], condition)
+        for fragment in table.get_fragments():
+            found = table.scanner(
+                fragments=[fragment], with_row_address=True, **options
+            ).to_table()
+            addresses = found.column("_rowaddr").to_pylist()
+            # in its fragment
+            numbers = [address % 2**32 for address in addresses]
+            deleted += len(numbers)
+            if not numbers:
+                continue
+            left = fragment.delete_rows(numbers)
+            if left is None:
+                emptied.append(fragment.fragment_id)
+            else:
+                changed.append(left)
+    # without the condition: it may hold personal data, which would stay in the log
+    return LanceOperation.Delete(changed, emptied, ""), deleted
 
 
 def alter(folder: Path, staged: Path, request: dict[str, Any]) -> int:

@@ -9,9 +9,7 @@ written and checked first, where no reader sees it:
 
 - New rows go to staging, and are moved into the table's folder.
 - An upsert has Lance write its files without a commit.
-- A replacement of the rows that match a condition is both: new rows, and a draft in
-  which those rows are deleted.
-- A compaction has Lance write its files, too.
+- A deletion, a replacement of the rows that match and a compaction do, too.
 - Any other change is made in a draft, a copy of the table in staging.
 
 What a version consists of is on the disk before its commit, and the commit before the
@@ -309,7 +307,7 @@ def create(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -
             str(folder),
             mode="create",
             return_transaction=True,
-            data_cache_bytes=engine.PAGE_BYTES,
+            data_cache_bytes=engine.cache_bytes(schema),
         )
     commit(folder, None, transaction.operation, in_staging=True)
     dataset = lance.dataset(str(folder))

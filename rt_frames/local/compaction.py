@@ -20,7 +20,7 @@ from lance.optimize import Compaction
 from pyarrow import types
 
 from rt_frames._schema.data_type import iter_fields
-from rt_frames.local import cleanup, commits, engine
+from rt_frames.local import cleanup, commits, engine, scans
 from rt_frames.local.http_error import HTTPError
 
 log = logging.getLogger("rt_frames")
@@ -34,9 +34,6 @@ MAX_SMALL = 32
 # so many of its rows are deleted
 MAX_TIMES_LARGER = 4
 MAX_DELETED = 0.3
-# of stored rows that are rewritten at once
-BATCH_BYTES = 2**22
-MAX_BATCH_ROWS = 2**13
 
 
 def merge_small(folder: Path) -> Any:
@@ -207,7 +204,8 @@ def _rewrite(folder: Path, table: Any, fragments: list[Any]) -> int:
         # more than none: pylance 14 rewrites all that are not excluded
         "materialize_deletions_threshold": -1.0,
         "excluded_fragment_ids": [number for number in others if number not in chosen],
-        "batch_size": _batch_rows(fragments),
+        "io_buffer_size": scans.BUFFER_BYTES,
+        "batch_size": scans.batch_rows(table, table.schema, fragments),
         "num_threads": 1,
     }
     groups = []
@@ -215,12 +213,3 @@ def _rewrite(folder: Path, table: Any, fragments: list[Any]) -> int:
         new = task.execute(table).new_fragments
         groups.append(LanceOperation.RewriteGroup(task.fragments, new))
     return commits.commit(folder, table, LanceOperation.Rewrite(groups, []))
-
-
-def _batch_rows(fragments: list[Any]) -> int:
-    rows = 0
-    nbytes = 1
-    for fragment in fragments:
-        rows += fragment.physical_rows
-        nbytes += sum(file.file_size_bytes for file in fragment.files)
-    return min(max(BATCH_BYTES * rows // nbytes, 1), MAX_BATCH_ROWS)

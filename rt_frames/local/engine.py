@@ -28,8 +28,10 @@ from rt_frames._threads import prefetch
 from rt_frames.local import manifests
 from rt_frames.local.http_error import HTTPError
 
-# bytes per column; with larger pages, pylance 14 copies the data first
+# of a column; with larger pages, pylance 14 copies the data first
 PAGE_BYTES = 2 * 2**20
+# of all columns, until their pages are written
+MAX_CACHE_BYTES = 2**27
 # of a batch that may be in memory besides the next one
 MAX_PREFETCHED_BYTES = 2**26
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -198,9 +200,14 @@ def stage_append(
             str(staged),
             mode="append",
             data_storage_version=None,
-            data_cache_bytes=PAGE_BYTES,
+            data_cache_bytes=cache_bytes(schema),
         )
     return [json.dumps(fragment.to_json()) for fragment in fragments]
+
+
+def cache_bytes(schema: pa.Schema) -> int:
+    """Return the bytes of a file's columns that wait for their pages to be full."""
+    return min(PAGE_BYTES * len(schema), MAX_CACHE_BYTES)
 
 
 def check_fits(schema: pa.Schema, table: pa.Schema) -> None:

@@ -13,24 +13,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.types as is_
 
-from rt_frames._schema.data_type import child_fields, fixed_items, storage
 from rt_frames._text import list_names
-from rt_frames.local import engine
-from rt_frames.local.arrow_stream import count_bytes
+from rt_frames.local import engine, scans
 from rt_frames.local.http_error import HTTPError
 
-MAX_BATCH_ROWS = 2**17
-# if a column varies in width
-MAX_VARYING_ROWS = 2**13
-SAMPLED_ROWS = 64
-# on disk, of a table without more rows, which is not sampled
-SMALL_BYTES = 2**16
-BATCH_BYTES = 2**22
-# in memory, where pylance 14 holds a dozen batches
-MEASURED_BYTES = 2**20
-BUFFER_BYTES = 2**26
 _QUERY = {
     "k",
     "offset",
@@ -72,7 +59,7 @@ def count_rows(table: Any, request: dict[str, Any]) -> int:
     """Count the rows that match the filter."""
     condition = parse_filter(request.get("predicate"), state="")
     with engine.as_http_errors(invalid="filter", state=""):
-        return int(table.count_rows(condition))
+        return scans.count_matches(table, condition)
 
 
 def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
@@ -84,15 +71,12 @@ def read_rows(table: Any, request: dict[str, Any]) -> Iterator[bytes]:
     # Lance does not say whether it refuses the filter or the columns (pylance 14)
     invalid = "query" if "columns" in request else "filter"
     with engine.as_http_errors(invalid=invalid, state=""):
+        condition = parse_filter(request.get("filter"), state="")
         reader = table.scanner(
-            columns=request.get("columns"),
-            filter=parse_filter(request.get("filter"), state=""),
+            **scans.options(table, request.get("columns"), condition),
             limit=request.get("k"),
             offset=request.get("offset"),
             with_row_id=bool(request.get("with_row_id")),
-            batch_size=_batch_rows(table, request.get("columns")),
-            batch_readahead=2,
-            io_buffer_size=BUFFER_BYTES,
         ).to_reader()
         first = next(reader, None)
     return _stream(reader, [] if first is None else [first])
@@ -116,66 +100,6 @@ def _check_supported(request: dict[str, Any]) -> None:
             501,
             f"columns: expected an array of strings, their names, got {columns!r:.100}",
         )
-
-
-def _batch_rows(table: Any, columns: list[str] | None) -> int:
-    """Return the number of rows in `BATCH_BYTES` on disk, `MEASURED_BYTES` in memory.
-
-    Lance applies its own limit in bytes only after it has read more.
-    """
-    rows = table.count_rows()
-    file_bytes = 0
-    for fragment in table.get_fragments():
-        for file in fragment.metadata.files:
-            file_bytes += file.file_size_bytes or 0
-    row_bytes = file_bytes / max(rows, 1)
-    widths = {
-        field.name: _width(field.type)
-        for field in table.schema
-        if columns is None or field.name in columns
-    }
-    varying = [name for name, width in widths.items() if width is None]
-    most = MAX_VARYING_ROWS if varying else MAX_BATCH_ROWS
-    measured = sum(filter(None, widths.values()))
-    is_small = rows <= SAMPLED_ROWS and file_bytes <= SMALL_BYTES
-    if varying and not is_small:
-        measured += _measure_rows(table, rows, varying)
-    batch_rows = min(
-        BATCH_BYTES / max(row_bytes, 1), MEASURED_BYTES / max(measured, 1), most
-    )
-    return max(int(batch_rows), 1)
-
-
-def _width(arrow: pa.DataType) -> float | None:
-    """Return the bytes of a value in memory, of a category those of its code.
-
-    None if they vary.
-    """
-    item, items = fixed_items(storage(arrow))
-    if is_.is_struct(item):
-        widths = [_width(field.type) for field in child_fields(item)]
-        return None if None in widths else items * sum(filter(None, widths))
-    if is_.is_null(item):
-        return 0
-    try:
-        return float(items * item.bit_width / 8)
-    except ValueError:
-        return None
-
-
-def _measure_rows(table: Any, rows: int, columns: list[str]) -> float:
-    """Return the mean size of rows, in the part of a table where it is largest."""
-    largest = 0.0
-    # few at first: rows may be large
-    for count in (min(8, rows), SAMPLED_ROWS):
-        if count > rows or count * largest > BATCH_BYTES:
-            break
-        numbers = sorted({(2 * i + 1) * rows // (2 * count) for i in range(count)})
-        sample = table.take(numbers, columns=columns).combine_chunks()
-        (batch,) = sample.to_batches()
-        parts = [batch.slice(start, 8) for start in range(0, len(numbers), 8)]
-        largest = max(count_bytes(part) / part.num_rows for part in parts)
-    return largest
 
 
 def _stream(reader: Any, first: list[pa.RecordBatch]) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lance import LanceOperation
 
 from rt_frames._protocol.calls import WHERE_KEY
-from rt_frames.local import changes, commits, compaction, engine
+from rt_frames.local import changes, commits, compaction, engine, scans
 from rt_frames.local.http_error import HTTPError
 
 
@@ -49,7 +49,7 @@ def stage(
     alone = lance.dataset(str(staged))
     rows = alone.count_rows()
     with engine.as_http_errors(invalid="filter"):
-        matched = alone.count_rows(condition)
+        matched = scans.count_matches(alone, condition)
     if matched != rows:
         raise HTTPError(
             400,
@@ -65,9 +65,7 @@ def commit(
     """Replace the rows that match now; return the new version and their number."""
     table = compaction.merge_small(folder)
     fragments = commits.read_staged(table, staged, fragments_json)
-    deletion, deleted = changes.draft_deletion(
-        folder, table, staged / "draft", condition
-    )
+    deletion, deleted = changes.delete_matches(table, condition)
     operation = LanceOperation.Update(
         removed_fragment_ids=deletion.deleted_fragment_ids,
         updated_fragments=deletion.updated_fragments,

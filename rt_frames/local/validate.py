@@ -32,6 +32,7 @@ from rt_frames._schema.data_type import (
 from rt_frames._text import format_bytes, list_names, one_line
 from rt_frames.local.arrow_stream import Body, StreamFile, count_bytes
 from rt_frames.local.http_error import HTTPError
+from rt_frames.local.scans import width
 
 MAX_COLUMNS = 10_000
 MAX_FIELDS = 20_000
@@ -387,6 +388,14 @@ def check_field(column: pa.Field) -> None:
             raise HTTPError(
                 400,
                 f"column {path!r:.200}: tables cannot store {show_type(field.type)}; {advice}",
+            )
+        known, _ = width(field.type)
+        if known > MAX_CELL_BYTES:
+            raise HTTPError(
+                400,
+                f"column {path!r:.200}: each value of {show_type(field.type)}, null or not, takes "
+                f"{format_bytes(int(known))}, more than {format_bytes(MAX_CELL_BYTES)}; use a list "
+                "of variable size",
             )
         names = [child.name for child in child_fields(storage(field.type))]
         _check_unique(names, f"fields of column {path!r:.200}")

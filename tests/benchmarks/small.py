@@ -1,4 +1,4 @@
-"""Ten rows, fifteen writes in a row, the import and a folder.
+"""Ten rows, fifteen writes in a row, and the import.
 
 Run ``python -m tests.benchmarks.small``.
 """
@@ -6,13 +6,10 @@ Run ``python -m tests.benchmarks.small``.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,11 +18,10 @@ import requests
 import trustme
 
 import rt_frames as rt
-from rt_frames.local import LocalService
-from tests.benchmarks._frames import alternating, numeric, show, stream_of
+from tests.benchmarks._frames import alternating, stream_of
 from tests.benchmarks._sinks import sink
 from tests.benchmarks.link import Link, linked
-from tests.benchmarks.upload import HEADERS, NBYTES, post
+from tests.benchmarks.upload import HEADERS, post
 
 FRAME = pl.DataFrame(
     {
@@ -129,40 +125,7 @@ def imports() -> None:
     print(f"import rt_frames      {'above python -c pass':<28}{above:>10.2f} ms")
 
 
-def folder_writes() -> None:
-    import lance
-
-    table = numeric(NBYTES)
-    numbers = itertools.count()
-    with tempfile.TemporaryDirectory() as folder, LocalService(folder) as service:
-        by_folder = rt.connect(Path(folder), default=False)
-        by_url = rt.connect(service.url, api_key=service.api_key, default=False)
-
-        def create(client: rt.Client) -> None:
-            name = f"t{next(numbers)}"
-            client.create_table(name, table, progress=False)
-            shutil.rmtree(Path(folder) / f"{name}.lance")
-
-        def in_process() -> None:
-            path = Path(folder) / "in_process.lance"
-            lance.write_dataset(table, str(path))
-            shutil.rmtree(path)
-
-        ways = {
-            "a folder": lambda: create(by_folder),
-            "a URL of this machine": lambda: create(by_url),
-            "lance.write_dataset": in_process,
-        }
-        for measured, clock in {
-            "": time.perf_counter,
-            " (CPU)": time.process_time,
-        }.items():
-            medians = alternating(ways, 9, clock)
-            show(f"folder{measured}", medians, table.nbytes, "lance.write_dataset")
-
-
 if __name__ == "__main__":
     ten_rows()
     writes_in_a_row()
     imports()
-    folder_writes()

@@ -162,6 +162,22 @@ NOT_ADDED = {
     "dot": ([pa.field("x.y", pa.int8())], "dot"),
     "no type": ([pa.field("x", pa.null())], "no type"),
     "a type of no table": ([pa.field("x", pa.string_view())], "cast it first"),
+    "large values": (
+        [pa.field("x", pa.list_(pa.float64(), 2**24))],
+        "'x': each value of fixed_size_list<item: double>[16777216], null or not, takes 134 MB",
+    ),
+    "large values inside": (
+        [pa.field("x", pa.list_(pa.list_(pa.float64(), 2**24)))],
+        "column 'x.item': each value",
+    ),
+    "large values together": (
+        [
+            pa.field(
+                "x", pa.struct([(name, pa.list_(pa.int64(), 2**23)) for name in "uv"])
+            )
+        ],
+        "column 'x': each value",
+    ),
     "none": ([], "0 columns"),
     "too many": ([pa.field(f"c{i}", pa.int8()) for i in range(9998)], "10001 columns"),
     "one good, one bad": ([pa.field("x", pa.int8()), pa.field("s", pa.int8())], "'s'"),

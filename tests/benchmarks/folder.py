@@ -1,0 +1,299 @@
+"""A folder beside `lance`, `lancedb` and `deltalake`: the same calls by turns.
+
+Run ``python -m tests.benchmarks.folder``; words choose calls by the start of their
+names. It prints milliseconds of processor time, and how many times as many rt_frames
+took. Libraries that are not installed are left out.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib.util
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lance
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import rt_frames as rt
+from tests.benchmarks._frames import (
+    FIRST_DAY,
+    WORDS,
+    alternating,
+    nested,
+    numeric,
+    strings,
+    wide,
+    words_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    # the name of a library → its call
+    Ways = dict[str, Callable[[], Any]]
+
+NBYTES = 60 * 10**6
+MILLION = 10**6
+FRAMES = 30
+REPEATS = 5
+OURS = "rt_frames"
+# that have few rows, and take milliseconds
+SMALL_REPEATS = 30
+ON_ID = "t.id = s.id"
+
+
+def categories(nbytes: int) -> pa.Table:
+    rows = nbytes // 12
+    codes = pa.array(words_of(rows).astype(np.int32))
+    column = pa.DictionaryArray.from_arrays(codes, pa.array(WORDS, pa.large_string()))
+    return pa.table({"k": column, "n": np.arange(rows)})
+
+
+KINDS: dict[str, Callable[[int], pa.Table]] = {
+    "numbers": numeric,
+    "text": strings,
+    "nested": nested,
+    "categories": categories,
+    "100 columns": lambda nbytes: wide(100, nbytes // 800),
+    "1,000 columns": lambda nbytes: wide(1000, nbytes // 8000),
+}
+
+
+def daily() -> pa.Table:
+    """Make a million rows, a tenth of them of each day."""
+    rows = np.arange(MILLION)
+    days = pa.array([FIRST_DAY + dt.timedelta(n) for n in range(10)])
+    return pa.table(
+        {"id": rows, "day": days.take(pa.array(rows * 10 // MILLION)), "x": rows / 7}
+    )
+
+
+class Peers:
+    """A new folder, in which every library has tables of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.client = rt.connect(folder / OURS, default=False)
+        self.libraries = {
+            name for name in ("lancedb", "deltalake") if importlib.util.find_spec(name)
+        }
+
+    def path(self, library: str, name: str) -> str:
+        return str(self.folder / library / f"{name}.lance")
+
+    def database(self) -> Any:
+        import lancedb
+
+        return lancedb.connect(self.folder / "lancedb")
+
+    def delta(self, name: str) -> Any:
+        import deltalake
+
+        return deltalake.DeltaTable(self.path("deltalake", name))
+
+    def chosen(self, ways: Ways) -> Ways:
+        """Leave out the libraries that are not installed."""
+        left_out = {"lancedb", "deltalake"} - self.libraries
+        return {name: way for name, way in ways.items() if name not in left_out}
+
+    def write(self, name: str, data: Callable[[], Any], mode: str = "append") -> Ways:
+        """Return the ways to write a frame or a stream, and to replace by it."""
+
+        def delta() -> None:
+            import deltalake
+
+            deltalake.write_deltalake(self.path("deltalake", name), data(), mode=mode)  # type: ignore[call-overload]
+
+        def database() -> None:
+            if mode == "append":
+                self.database().open_table(name).add(data())
+            else:
+                self.database().create_table(name, data(), mode=mode)
+
+        if_exists = "append" if mode == "append" else "replace"
+        return self.chosen(
+            {
+                OURS: lambda: self.client.create_table(
+                    name, data(), if_exists=if_exists, progress=False
+                ),
+                "lance": lambda: lance.write_dataset(
+                    data(), self.path("lance", name), mode=mode
+                ),
+                "lancedb": database,
+                "deltalake": delta,
+            }
+        )
+
+    def read(self, name: str) -> Ways:
+        """Return the ways to read a table into Polars."""
+        path = self.path("lance", name)
+        return self.chosen(
+            {
+                OURS: self.client.table(name).to_polars,
+                "lance": lambda: pl.from_arrow(lance.dataset(path).to_table()),
+                "lancedb": lambda: pl.from_arrow(
+                    self.database().open_table(name).to_arrow()
+                ),
+                "deltalake": lambda: pl.from_arrow(
+                    pa.table(self.delta(name).to_pyarrow_table())
+                ),
+            }
+        )
+
+    def upsert(self, name: str, rows: pa.Table) -> Ways:
+        def merge(builder: Any) -> None:
+            builder = builder.when_matched_update_all()
+            builder.when_not_matched_insert_all().execute(rows)
+
+        def delta() -> None:
+            merger = self.delta(name).merge(
+                rows, ON_ID, source_alias="s", target_alias="t"
+            )
+            merger.when_matched_update_all().when_not_matched_insert_all().execute()
+
+        path = self.path("lance", name)
+        return self.chosen(
+            {
+                OURS: lambda: self.client.create_table(
+                    name, rows, if_exists="upsert", on="id", progress=False
+                ),
+                "lance": lambda: merge(lance.dataset(path).merge_insert("id")),
+                "lancedb": lambda: merge(
+                    self.database().open_table(name).merge_insert("id")
+                ),
+                "deltalake": delta,
+            }
+        )
+
+    def replace_day(self, name: str, rows: pa.Table) -> Ways:
+        """Return the ways to replace a day: lance and lancedb need two commits."""
+        day = rows["day"][0].as_py()
+        condition = f"day = date '{day}'"
+        path = self.path("lance", name)
+
+        def in_lance() -> None:
+            lance.dataset(path).delete(condition)
+            lance.write_dataset(rows, path, mode="append")
+
+        def in_lancedb() -> None:
+            table = self.database().open_table(name)
+            table.delete(condition)
+            table.add(rows)
+
+        def delta() -> None:
+            import deltalake
+
+            deltalake.write_deltalake(
+                self.path("deltalake", name),
+                rows,
+                mode="overwrite",
+                predicate=f"day = '{day}'",
+            )
+
+        return self.chosen(
+            {
+                OURS: lambda: self.client.create_table(
+                    name,
+                    rows,
+                    if_exists="replace",
+                    where=pl.col("day") == day,
+                    progress=False,
+                ),
+                "lance": in_lance,
+                "lancedb": in_lancedb,
+                "deltalake": delta,
+            }
+        )
+
+    def count(self, name: str) -> Ways:
+        path = self.path("lance", name)
+        return self.chosen(
+            {
+                OURS: self.client.table(name).count,
+                "lance": lambda: lance.dataset(path).count_rows(),
+                "lancedb": lambda: self.database().open_table(name).count_rows(),
+                "deltalake": lambda: self.delta(name).count(),
+            }
+        )
+
+    def head(self, name: str) -> Ways:
+        path = self.path("lance", name)
+        return self.chosen(
+            {
+                OURS: lambda: self.client.table(name).head(5),
+                "lance": lambda: lance.dataset(path).head(5),
+                "lancedb": lambda: self.database().open_table(name).head(5),
+            }
+        )
+
+
+def show(name: str, ways: Ways, repeats: int = REPEATS) -> None:
+    medians = alternating(ways, repeats, time.process_time)
+    line = f"{name:<26}"
+    for library, seconds in medians.items():
+        line += f"{library:>12}{seconds * 1000:>8.1f}"
+        if library != OURS:
+            line += f" ({medians[OURS] / seconds:.2f})"
+    print(line, flush=True)
+
+
+def frames(peers: Peers, wanted: Callable[[str], bool]) -> None:
+    """Create and read tables of every kind, made of one frame and of thirty."""
+    for kind, make in KINDS.items():
+        table = make(NBYTES)
+        name = kind.replace(" ", "-").replace(",", "")
+        rows = -(-len(table) // FRAMES)
+
+        def streamed(table: pa.Table = table, rows: int = rows) -> Any:
+            pieces = table.to_batches(max_chunksize=rows)
+            return pa.RecordBatchReader.from_batches(table.schema, pieces)
+
+        if wanted("create"):
+            streams = peers.write(name, streamed, "overwrite")
+            show(f"create {kind}, {FRAMES} frames", streams)
+        whole = peers.write(name, lambda table=table: table, "overwrite")
+        if wanted("create"):
+            show(f"create {kind}", whole)
+        if wanted("read"):
+            for write in whole.values():
+                write()
+            show(f"read {kind}", peers.read(name))
+
+
+def calls(peers: Peers) -> Iterator[tuple[str, Ways, int]]:
+    """Make a table of a million rows, and yield calls that change or ask it."""
+    table = daily()
+    for write in peers.write("t", lambda: table, "overwrite").values():
+        write()
+    yield "count", peers.count("t"), SMALL_REPEATS
+    yield "head", peers.head("t"), SMALL_REPEATS
+    ten = table.slice(0, 10)
+    yield "append ten rows", peers.write("t", lambda: ten), SMALL_REPEATS
+    existing = pa.array(range(0, MILLION, MILLION // 1000))
+    thousand = table.take(existing).set_column(0, "id", pc.add(existing, 500))
+    yield "upsert 1,000", peers.upsert("t", thousand), REPEATS
+    day = table.filter(pc.equal(table["day"], FIRST_DAY))
+    yield "replace a day", peers.replace_day("t", day), REPEATS
+
+
+def main(words: list[str]) -> None:
+    def wanted(name: str) -> bool:
+        return not words or name.startswith(tuple(words))
+
+    with tempfile.TemporaryDirectory() as folder:
+        peers = Peers(Path(folder))
+        frames(peers, wanted)
+        for name, ways, repeats in calls(peers):
+            if wanted(name):
+                show(name, ways, repeats)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
