@@ -380,7 +380,8 @@ def may_lack_operation(error: errors.ResponseError) -> bool:
 
 def cure_unknown(request: Request) -> str:
     """Return what to do if nothing is known of a request that was sent."""
-    return _find(request, "all sent").cure
+    cure = request.purpose.cures.get(errors.OutcomeUnknown)
+    return cure or _find(request, "all sent").cure
 
 
 def explain_unreadable(request: Request, response: Response, problem: str) -> Failure:

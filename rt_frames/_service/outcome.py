@@ -67,7 +67,9 @@ class Tables(Protocol):
 
 def make_error(failure: Failure, purpose: Purpose) -> errors.RemoteError:
     """Make the exception of a failure, whose text ends with what to do."""
-    better_cure = purpose.cures.get(failure.error, "")
+    # whatever the error of an unknown outcome is
+    kind = errors.OutcomeUnknown if failure.acted == "maybe" else failure.error
+    better_cure = purpose.cures.get(kind, "")
     sentences = [failure.text, failure.state, failure.found]
     if not better_cure:
         sentences.append(failure.cure)

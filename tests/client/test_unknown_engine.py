@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import AlterationError, BadRequest, OutcomeUnknown
+from rt_frames.errors import AlterationError, BadRequest, OutcomeUnknown, ServerError
 from tests.support.servers import KEY, Documented
 
 UTC = pl.Datetime("ms", "UTC")
@@ -88,6 +88,9 @@ def test_a_cast_that_the_service_refuses_is_named_with_both_types(remote, server
 def test_columns_of_unknown_outcome_are_looked_at_where_somebody_can(remote, server):
     server.script = Documented(lambda _: "lose the answer")
     with pytest.raises(OutcomeUnknown, match="in the service's dashboard before"):
+        rt.table("t").rename({"n": "m"})
+    server.answering((500, {"error": "too late"}))
+    with pytest.raises(ServerError, match="in the service's dashboard before"):
         rt.table("t").rename({"n": "m"})
 
 
