@@ -44,10 +44,12 @@ def forget_versions(
     # a clean-up that fails is repeated before the next write
     with contextlib.suppress(Exception):
         versions = manifests.list_versions(folder)
-        table: Any = engine.open_table(folder)
         expired = _count_replaced(folder, versions, keep)
         if expired < len(versions) // 10:
             expired = 0
+        if not expired and len(versions) <= MAX_OVERWRITES:
+            return False
+        table: Any = engine.open_table(folder)
         overwritten = _count_overwritten(table, versions)
         outdated = versions[: max(expired, overwritten)][:MAX_FORGOTTEN]
         if spared in outdated:
@@ -154,7 +156,7 @@ def _count_overwritten(table: Any, versions: list[int]) -> int:
 
     0 if the newest version is not an overwrite.
     """
-    if len(versions) <= MAX_OVERWRITES or not _is_overwrite(table, versions[-1]):
+    if not _is_overwrite(table, versions[-1]):
         return 0
     overwrites = 0
     for index in reversed(range(len(versions))):

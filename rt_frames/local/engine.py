@@ -193,11 +193,12 @@ def stage_append(
     staged: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> list[str]:
     """Write rows for an append into staging; return their fragments as JSON."""
-    check_fits(schema, lance.dataset(str(staged)).schema)
+    table = lance.dataset(str(staged))
+    check_fits(schema, table.schema)
     with feeding(schema, batches) as (reader, _):
         fragments = lance.fragment.write_fragments(
             reader,
-            str(staged),
+            table,
             mode="append",
             data_storage_version=None,
             data_cache_bytes=cache_bytes(schema),

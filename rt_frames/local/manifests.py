@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import logging
 import os
-import shutil
 from pathlib import Path
 
 from rt_frames.local.http_error import HTTPError
@@ -24,7 +23,8 @@ def copy(folder: Path, version: int, staged: Path) -> None:
     """Copy the manifest of a version to a new folder of a table."""
     staged.mkdir(mode=FOLDER_MODE)
     (staged / "_versions").mkdir()
-    shutil.copy(locate(folder, version), staged / "_versions")
+    manifest = locate(folder, version)
+    (staged / "_versions" / manifest.name).write_bytes(manifest.read_bytes())
 
 
 def locate(folder: Path, version: int) -> Path:

@@ -26,6 +26,7 @@ import pytest
 
 import rt_frames as rt
 from tests.support.compare import lance
+from tests.support.local import staged
 from tests.support.processes import python
 from tests.support.sources import Source
 
@@ -417,7 +418,7 @@ def test_the_interpreter_ends_beside_a_write_and_a_stream(tmp_path):
     client = rt.connect(tmp_path, default=False)
     client.create_table("v", ROWS)
     assert client.list_tables() == ["t", "v"]
-    assert [*tmp_path.glob(".rt_frames-staging/*")] == []
+    assert staged(tmp_path) == []
 
 
 def test_a_pickle_is_a_client_of_the_same_folder(tmp_path, monkeypatch):
@@ -449,6 +450,6 @@ def test_a_folder_of_version_4_is_swept_and_goes_on(tmp_path):
             (staging / name / "table" / "upload").write_text("t")
     with locked(staging / ("a" * 32)):
         client.create_table("t", ROWS, if_exists="append")
-    assert [path.name for path in staging.iterdir()] == ["a" * 32]
+    assert staged(tmp_path) == [staging / ("a" * 32)]
     shutil.rmtree(staging / ("a" * 32))
     assert client.table("t").count() == 6

@@ -18,6 +18,7 @@ import rt_frames as rt
 from rt_frames.errors import ResponseError, ServerError, TableNotFoundError
 from tests.support.faults import connected
 from tests.support.hosted import Hosted, Table
+from tests.support.local import manifests
 
 ROWS = pa.table({"id": [1, 2, 3], "s": ["x", "y", None]})
 LONG_AGO = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
@@ -199,16 +200,14 @@ def test_deleted_and_new_rows_in_one_commit_are_a_replacement(place, name):
 def test_a_version_that_cannot_be_read_is_left_out(place, name):
     for _ in range(3):
         place.append(name, ROWS)
-    manifest = f"{2**64 - 1 - 2:020}.manifest"
-    (place.root / f"{name}.lance" / "_versions" / manifest).write_bytes(b"damaged")
+    manifests(place.root, name)[2].write_bytes(b"damaged")
     assert numbers_of(place.table(name)) == [3, 1]
 
 
 def test_a_version_that_the_disk_does_not_give_is_not_left_out(place, name):
     for _ in range(3):
         place.append(name, ROWS)
-    manifest = f"{2**64 - 1 - 2:020}.manifest"
-    path = place.root / f"{name}.lance" / "_versions" / manifest
+    path = manifests(place.root, name)[2]
     path.unlink()
     # which the file system follows in vain
     path.symlink_to(path)

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.support.local import Caller, Process
+from tests.support.local import Caller, Process, staged
 
 
 @pytest.fixture(scope="session")
@@ -16,8 +16,7 @@ def folder(tmp_path_factory):
 def caller(folder):
     """A caller of an empty folder. Afterwards nothing is staged."""
     caller = Caller(folder)
-    (folder / ".rt_frames-staging").mkdir(exist_ok=True)
-    for path in (*folder.glob("[!.]*"), *folder.glob(".rt_frames-staging/*")):
+    for path in (*folder.glob("[!.]*"), *staged(folder)):
         shutil.rmtree(path)
     yield caller
     assert caller.staged() == []

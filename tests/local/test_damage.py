@@ -12,6 +12,7 @@ import pytest
 
 import rt_frames as rt
 from rt_frames.errors import RemoteError
+from tests.support.local import manifests
 
 ROWS = pl.DataFrame({"id": [1, 2, 3]})
 MORE = pl.DataFrame({"id": [4]})
@@ -24,7 +25,7 @@ def newest(root, folder):
 
 
 def manifest(root):
-    return min((root / "t.lance" / "_versions").glob("*.manifest"))
+    return manifests(root)[2]
 
 
 def garble(path):

@@ -20,8 +20,10 @@ from tests.support.local import (
     TABLE,
     UPSERT,
     Process,
+    manifests,
     message,
     run,
+    staged,
     stream,
     until,
 )
@@ -90,7 +92,7 @@ def test_S08_S13_without_room_nothing_is_stored_or_changed_and_the_error_says_so
             assert replace(TABLE) == 200
         assert files() == 6
         yesterday = time.time() - 40 * 3600
-        for manifest in tmp_path.glob("small.lance/_versions/*"):
+        for manifest in manifests(tmp_path, "small").values():
             os.utime(manifest, (yesterday, yesterday))
         assert replace(big) == 507
         # room was made before it was needed
@@ -187,7 +189,7 @@ def test_S13_a_folder_removed_in_mid_upload_is_an_error_and_nothing_was_stored(
 
     def removing():
         yield from LONG.to_batches(max_chunksize=1000)[:100]
-        until(lambda: list(folder.glob(".rt_frames-staging/*")))
+        until(lambda: staged(folder))
         folder.rename(tmp_path / "gone")
         folder.write_text("a file, so that the engine cannot make it again")
         yield from LONG.to_batches(max_chunksize=1000)[100:]
@@ -203,7 +205,7 @@ def test_S13_a_folder_removed_in_mid_upload_is_an_error_and_nothing_was_stored(
 
 def test_a_table_that_somebody_damaged_can_be_dropped(caller):
     caller.create("t", SMALL)
-    for manifest in (caller.root / "t.lance" / "_versions").iterdir():
+    for manifest in manifests(caller.root).values():
         manifest.write_bytes(b"damaged")
     answer = caller.send("POST", "/v1/table/t/describe/", "{}")
     assert "drop or replace the table" in message(answer, 500)

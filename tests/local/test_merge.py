@@ -15,7 +15,7 @@ import pytest
 
 from tests.local.test_service import COLUMNS, TOLD
 from tests.support.compare import printed_keys
-from tests.support.local import UPSERT, message, stream, until
+from tests.support.local import UPSERT, message, staged, stream, until
 
 RULES = f"{UPSERT}&when_not_matched_by_source_delete=false"
 BASE = pa.table({"id": [1, 2, 3], "a": ["x", "y", "z"], "b": [1.0, None, 3.0]})
@@ -360,7 +360,7 @@ def sending(caller, rows, happens):
     """The stream of rows, in whose middle something happens."""
     body = stream(rows, rows=1)
     yield body[:-100]
-    until(lambda: list(caller.root.glob(".rt_frames-staging/*/table/rows")))
+    until(lambda: staged(caller.root, "/table/rows"))
     happens()
     yield body[-100:]
 

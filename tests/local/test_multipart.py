@@ -454,7 +454,7 @@ def test_a_conflict_with_another_writer_leaves_no_file_behind(there):
         replace(there, BASE)
         write = Write(there)
         write.part(wide, mode="overwrite")
-        begun = there.root / ".rt_frames-staging" / write.id / "table" / "upload"
+        begun = write.parts.with_name("upload")
         other = lance.LanceOperation.Append(
             lance.fragment.write_fragments(rows(9), str(table), mode="append")
         )

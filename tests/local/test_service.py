@@ -21,7 +21,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.local import JSON, TABLE, Caller, message, run, stream
+from tests.support.local import JSON, TABLE, Caller, manifests, message, run, stream
 
 UTC = dt.UTC
 OTHER = pa.table(
@@ -365,7 +365,7 @@ DAMAGES = {
 def damaged(caller, request):
     """A caller whose table `t` cannot be opened any more."""
     caller.create("t", TABLE)
-    (manifest,) = (caller.root / "t.lance" / "_versions").glob("*.manifest")
+    (manifest,) = manifests(caller.root).values()
     DAMAGES[request.param](manifest)
     with pytest.raises(ValueError, match=r"LanceError|not found"):
         caller.read("t")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from rt_frames.local import LocalService
 from tests.local.test_multipart import Write
-from tests.support.local import JSON, UPSERT, Caller, age, stream, unnamed
+from tests.support.local import JSON, UPSERT, Caller, age, manifests, stream, unnamed
 
 ADDED = pa.table({"n": [1, 300]})
 ROWS = ADDED.append_column("s", [["a", None]])
@@ -104,10 +104,6 @@ def versions(root):
     return [version["version"] for version in table.versions()]
 
 
-def manifest(root, version):
-    return root / "t.lance" / "_versions" / f"{2**64 - 1 - version}.manifest"
-
-
 def count_open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
@@ -175,7 +171,7 @@ def test_before_a_write_go_versions_of_a_day_ago_and_behind_the_ninth_overwrite(
     age(caller.root / "t.lance" / "_versions", hours=1)
     for version in versions(caller.root):
         if version <= old + 1:  # what was replaced by it was replaced then
-            age(manifest(caller.root, version), hours=25 - version / 100)
+            age(manifests(caller.root)[version], hours=25 - version / 100)
     overwrites = [1]
     for number, what in enumerate(history, 2):
         if what.startswith("replace"):
@@ -231,7 +227,7 @@ def test_of_thousands_of_versions_those_whose_day_is_over_go_together(caller):
         lance.write_dataset(ADDED, str(caller.root / "t.lance"), mode="append")
     for gone, left in ((2, 30), (3, 28)):
         for version in versions(caller.root)[: gone + 1]:
-            age(manifest(caller.root, version), hours=25)
+            age(manifests(caller.root)[version], hours=25)
         append(caller)
         assert len(versions(caller.root)) == left + 1
 
@@ -322,6 +318,6 @@ def test_a_clock_that_is_wrong_for_one_write_changes_little(tmp_path, hours, rem
         append(caller)
     for version, ago in enumerate(hours, 1):
         then = time.time() - 3600 * ago
-        os.utime(manifest(tmp_path, version), (then, then))
+        os.utime(manifests(tmp_path)[version], (then, then))
     append(caller)
     assert versions(tmp_path)[0] == 1 + removed

@@ -122,7 +122,7 @@ class Caller:
         return lance.dataset(str(self.root / f"{name}.lance")).version
 
     def staged(self) -> list[Path]:
-        return list(self.root.glob(".rt_frames-staging/*"))
+        return staged(self.root)
 
 
 def _reader(pieces: Iterable[bytes]) -> Callable[[int], bytes]:
@@ -218,6 +218,17 @@ def age(folder: Path, hours: float) -> None:
     then = time.time() - 3600 * hours
     for path in (folder, *folder.rglob("*")):
         os.utime(path, (then, then))
+
+
+def staged(root: Path, inside: str = "") -> list[Path]:
+    """List what stands in a folder's staging, or what matches inside of that."""
+    return list(root.glob(f".rt_frames-staging/*{inside}"))
+
+
+def manifests(root: Path, name: str = "t") -> dict[int, Path]:
+    """Return the manifest of each version of a table."""
+    files = root.glob(f"{name}.lance/_versions/*.manifest")
+    return {2**64 - 1 - int(file.stem): file for file in files}
 
 
 def unnamed(root: Path) -> list[str]:
