@@ -233,15 +233,15 @@ class Client:
         name: str,
         data: Frame,
         *,
+        if_exists: IfExists = "fail",
+        on: str | Sequence[str] | None = None,
+        where: Expression | None = None,
+        add_columns: bool = False,
         dtypes: Mapping[str, Any] | None = None,
         index: bool | None = None,
         clean_names: bool = False,
-        if_exists: IfExists = "fail",
-        where: Expression | None = None,
-        on: str | Sequence[str] | None = None,
-        add_columns: bool = False,
-        compression: Compression = "auto",
         progress: bool | None = None,
+        compression: Compression = "auto",
     ) -> RemoteTable:
         """Create a remote table from a frame, or write to an existing one.
 
