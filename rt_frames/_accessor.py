@@ -77,16 +77,16 @@ class RemoteAccessor(Generic[FrameT]):
         self,
         name: str,
         *,
-        client: Client | None = None,
+        if_exists: IfExists = "fail",
+        on: str | Sequence[str] | None = None,
+        where: Expression | None = None,
+        add_columns: bool = False,
         dtypes: Mapping[str, Any] | None = None,
         index: bool | None = None,
         clean_names: bool = False,
-        if_exists: IfExists = "fail",
-        where: Expression | None = None,
-        on: str | Sequence[str] | None = None,
-        add_columns: bool = False,
-        compression: Compression = "auto",
         progress: bool | None = None,
+        compression: Compression = "auto",
+        client: Client | None = None,
     ) -> RemoteTable:
         """Create a remote table from this frame, or write to an existing one.
 
@@ -103,16 +103,16 @@ class RemoteAccessor(Generic[FrameT]):
         return _api.to_table(
             self._frame,
             name,
-            client=client,
+            if_exists=if_exists,
+            on=on,
+            where=where,
+            add_columns=add_columns,
             dtypes=dtypes,
             index=index,
             clean_names=clean_names,
-            if_exists=if_exists,
-            where=where,
-            on=on,
-            add_columns=add_columns,
-            compression=compression,
             progress=progress,
+            compression=compression,
+            client=client,
         )
 
     @by_keyword(str="if_exists", dict="dtypes", Expr="where")
@@ -120,16 +120,16 @@ class RemoteAccessor(Generic[FrameT]):
         self,
         name: str,
         *,
-        client: Client | None = None,
+        if_exists: IfExists = "fail",
+        on: str | Sequence[str] | None = None,
+        where: Expression | None = None,
+        add_columns: bool = False,
         dtypes: Mapping[str, Any] | None = None,
         index: bool | None = None,
         clean_names: bool = False,
-        if_exists: IfExists = "fail",
-        where: Expression | None = None,
-        on: str | Sequence[str] | None = None,
-        add_columns: bool = False,
-        compression: Compression = "auto",
         progress: bool | None = None,
+        compression: Compression = "auto",
+        client: Client | None = None,
     ) -> FrameT:
         """Call `to_table` and return this frame, unchanged.
 
@@ -146,16 +146,16 @@ class RemoteAccessor(Generic[FrameT]):
         return _api.tee(
             self._frame,
             name,
-            client=client,
+            if_exists=if_exists,
+            on=on,
+            where=where,
+            add_columns=add_columns,
             dtypes=dtypes,
             index=index,
             clean_names=clean_names,
-            if_exists=if_exists,
-            where=where,
-            on=on,
-            add_columns=add_columns,
-            compression=compression,
             progress=progress,
+            compression=compression,
+            client=client,
         )
 
     @by_keyword(dict="rename", list="drop_columns")

@@ -70,16 +70,16 @@ def to_table(
     data: Frame,
     name: str,
     *,
-    client: Client | None = None,
+    if_exists: IfExists = "fail",
+    on: str | Sequence[str] | None = None,
+    where: Expression | None = None,
+    add_columns: bool = False,
     dtypes: Mapping[str, Any] | None = None,
     index: bool | None = None,
     clean_names: bool = False,
-    if_exists: IfExists = "fail",
-    where: Expression | None = None,
-    on: str | Sequence[str] | None = None,
-    add_columns: bool = False,
-    compression: Compression = "auto",
     progress: bool | None = None,
+    compression: Compression = "auto",
+    client: Client | None = None,
 ) -> RemoteTable:
     """Create a remote table from a frame, or write to an existing one.
 
@@ -91,8 +91,31 @@ def to_table(
         or iterator of frames or record batches of one schema. Data is never changed.
     name : str
         The table's name; it cannot contain a slash or a backslash.
-    client : Client, optional
-        Defaults to the client of the last `connect`.
+    if_exists : {"fail", "skip", "replace", "append", "upsert"}, default "fail"
+        What to do if the table exists. "fail" raises an error. "skip" sends nothing and
+        returns a handle with ``created=False``. "replace" replaces all rows, or those
+        that match ``where``. "append" adds the rows. "upsert" updates the rows whose
+        keys are in the table, and inserts the others. "append", "upsert" and "replace"
+        with ``where`` create a missing table; they match columns by name, and a column
+        that the frame lacks becomes null, or keeps its value in an updated row. They
+        cast types within a family (numbers; text and categories; dates and times), and
+        a value that does not fit exactly raises an error that names its row. "replace",
+        "append" and "upsert" take effect in one commit, and need a folder or
+        ``dialect="lancedb"``.
+    on : str or list of str, optional
+        The key columns of an upsert, whose values identify a row: whole numbers, text,
+        binary, dates, times, decimals, booleans, UUIDs or categories. A null key, or
+        two rows with the same key, raise an error that names the rows. The keys of all
+        rows are kept in memory until they are checked. Several columns need a folder.
+    where : polars.Expr or list of tuples, optional
+        Which rows "replace" replaces, such as ``pl.col("day") == day``; an expression
+        or tuples as in `RemoteTable.to_arrow`. Each row of the frame must match it,
+        too: one that does not raises an error that names it, and nothing is stored. The
+        same call again ends in the same rows. Needs a folder.
+    add_columns : bool, default False
+        Whether "append", "upsert" and "replace" with ``where`` first add the columns
+        that only the frame has, with nulls in the rows of the table. Without it, such
+        columns are an error.
     dtypes : dict of str to dtype, optional
         New types of columns, by their names in the table; any dtype that `data_type`
         accepts. Struct fields are matched by name. A value that does not fit exactly
@@ -107,37 +130,14 @@ def to_table(
         the levels of a MultiIndex are joined with ``_``, dots, backticks and control
         characters become ``_``. Two labels that become one name are an error. The
         table's ``schema`` shows the result.
-    if_exists : {"fail", "skip", "replace", "append", "upsert"}, default "fail"
-        What to do if the table exists. "fail" raises an error. "skip" sends nothing and
-        returns a handle with ``created=False``. "replace" replaces all rows, or those
-        that match ``where``. "append" adds the rows. "upsert" updates the rows whose
-        keys are in the table, and inserts the others. "append", "upsert" and "replace"
-        with ``where`` create a missing table; they match columns by name, and a column
-        that the frame lacks becomes null, or keeps its value in an updated row. They
-        cast types within a family (numbers; text and categories; dates and times), and
-        a value that does not fit exactly raises an error that names its row. "replace",
-        "append" and "upsert" take effect in one commit, and need a folder or
-        ``dialect="lancedb"``.
-    where : polars.Expr or list of tuples, optional
-        Which rows "replace" replaces, such as ``pl.col("day") == day``; an expression
-        or tuples as in `RemoteTable.to_arrow`. Each row of the frame must match it,
-        too: one that does not raises an error that names it, and nothing is stored. The
-        same call again ends in the same rows. Needs a folder.
-    on : str or list of str, optional
-        The key columns of an upsert, whose values identify a row: whole numbers, text,
-        binary, dates, times, decimals, booleans, UUIDs or categories. A null key, or
-        two rows with the same key, raise an error that names the rows. The keys of all
-        rows are kept in memory until they are checked. Several columns need a folder.
-    add_columns : bool, default False
-        Whether "append", "upsert" and "replace" with ``where`` first add the columns
-        that only the frame has, with nulls in the rows of the table. Without it, such
-        columns are an error.
-    compression : {"auto", "lz4", "zstd", None}, default "auto"
-        Codec of the Arrow IPC buffers. "auto" chooses for each batch; None sends the
-        buffers uncompressed.
     progress : bool, optional
         Whether to show a progress bar. None shows one in a terminal or notebook, after
         two seconds.
+    compression : {"auto", "lz4", "zstd", None}, default "auto"
+        Codec of the Arrow IPC buffers. "auto" chooses for each batch; None sends the
+        buffers uncompressed.
+    client : Client, optional
+        Defaults to the client of the last `connect`.
 
     Returns
     -------
@@ -180,15 +180,15 @@ def to_table(
     return resolve(client).create_table(
         name,
         data,
+        if_exists=if_exists,
+        on=on,
+        where=where,
+        add_columns=add_columns,
         dtypes=dtypes,
         index=index,
         clean_names=clean_names,
-        if_exists=if_exists,
-        where=where,
-        on=on,
-        add_columns=add_columns,
-        compression=compression,
         progress=progress,
+        compression=compression,
     )
 
 
@@ -197,16 +197,16 @@ def tee(
     data: AnyFrame,
     name: str,
     *,
-    client: Client | None = None,
+    if_exists: IfExists = "fail",
+    on: str | Sequence[str] | None = None,
+    where: Expression | None = None,
+    add_columns: bool = False,
     dtypes: Mapping[str, Any] | None = None,
     index: bool | None = None,
     clean_names: bool = False,
-    if_exists: IfExists = "fail",
-    where: Expression | None = None,
-    on: str | Sequence[str] | None = None,
-    add_columns: bool = False,
-    compression: Compression = "auto",
     progress: bool | None = None,
+    compression: Compression = "auto",
+    client: Client | None = None,
 ) -> AnyFrame:
     """Call `to_table` and return the frame, unchanged, for method chaining.
 
@@ -230,16 +230,16 @@ def tee(
     to_table(
         data,
         name,
-        client=client,
+        if_exists=if_exists,
+        on=on,
+        where=where,
+        add_columns=add_columns,
         dtypes=dtypes,
         index=index,
         clean_names=clean_names,
-        if_exists=if_exists,
-        where=where,
-        on=on,
-        add_columns=add_columns,
-        compression=compression,
         progress=progress,
+        compression=compression,
+        client=client,
     )
     return data
 

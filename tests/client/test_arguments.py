@@ -181,6 +181,18 @@ def test_signatures_show_that_options_are_keywords(function):
     assert parameters[[*parameters][-1]].kind is inspect.Parameter.KEYWORD_ONLY
 
 
+@pytest.mark.parametrize("door", ["to_table", "tee", "create_table"])
+def test_options_stand_in_the_order_of_their_use(door):
+    function, _ = DOORS[door]
+    parameters = inspect.signature(function).parameters.values()
+    options = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    rows = ["if_exists", "on", "where", "add_columns"]
+    columns = ["dtypes", "index", "clean_names"]
+    sending = ["progress", "compression"]
+    client = [] if door == "create_table" else ["client"]
+    assert options == rows + columns + sending + client
+
+
 @pytest.mark.parametrize("retries", [np.int64(2), np.uint8(0), 1])
 def test_retries_are_any_whole_number(retries):
     rt.connect(URL, api_key="k", retries=retries, default=False)
