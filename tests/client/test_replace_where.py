@@ -14,7 +14,7 @@ import pytest
 
 import rt_frames as rt
 from rt_frames.errors import AlterationError, UnsupportedTypeError
-from tests.client.test_expressions import KINDS, draw, draw_table
+from tests.support.conditions import KINDS, draw, draw_table
 from tests.support.hosted import Hosted, Table
 from tests.support.sources import FORMS
 
