@@ -27,7 +27,6 @@ from rt_frames.errors import (
     UnsupportedTypeError,
 )
 from tests.local.test_service import COLUMNS
-from tests.support.compare import lance
 from tests.support.faults import connected
 from tests.support.hosted import Hosted, Table
 
@@ -60,28 +59,6 @@ NOTHING = dict.fromkeys(ROW)
 TABLE = pa.Table.from_pylist([ROW], SCHEMA)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A client of a folder."""
-    tables = tmp_path_factory.mktemp("append") / "tables"
-    with rt.connect(tables, default=False) as client:
-        yield client
-
-
-@pytest.fixture
-def table(folder, name):
-    return folder.create_table(name, TABLE)
-
-
-def append(table, data, **options):
-    client = table.client
-    return client.create_table(table.name, data, if_exists="append", **options)
-
-
-def rows(table):
-    return lance.dataset(f"{table.client}/{table.name}.lance").to_table()
-
-
 def column_of(values: list, arrow: pa.DataType | None = None) -> pa.Table:
     """Make a table of one column, c."""
     return pa.table({"c": pa.array(values, arrow)})
@@ -110,16 +87,17 @@ OTHER = {
 }
 
 
-def test_rows_are_added_by_name_and_what_is_missing_is_null(table):
-    other = append(table, pa.Table.from_pylist([OTHER], pa.schema(OTHER_TYPES)))
-    last = append(table, pl.DataFrame({"n": [3], "s": [None]}))
+def test_rows_are_added_by_name_and_what_is_missing_is_null(place, name):
+    place.create(name, TABLE)
+    other = place.append(name, pa.Table.from_pylist([OTHER], pa.schema(OTHER_TYPES)))
+    last = place.append(name, pl.DataFrame({"n": [3], "s": [None]}))
     assert other.created is False
     assert other.version == 2
     assert other.rows == 1
     assert last.created is False
     assert last.version == 3
     assert last.rows == 1
-    found = rows(table)
+    found = place.read(name)
     assert found.schema == SCHEMA
     midnight = {"at": dt.datetime(2020, 1, 2)}
     added = NOTHING | OTHER | midnight
@@ -131,16 +109,16 @@ LAYOUTS = [pa.string(), pa.large_string(), pa.string_view()]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_json_is_added_in_any_layout(folder, name, layout):
-    table = folder.create_table(name, JSON)
-    append(table, column_of(["[2]", None], pa.json_(layout)))
-    assert rows(table)["c"].to_pylist() == ["1", "[2]", None]
+def test_json_is_added_in_any_layout(place, name, layout):
+    place.create(name, JSON)
+    place.append(name, column_of(["[2]", None], pa.json_(layout)))
+    assert place.read(name)["c"].to_pylist() == ["1", "[2]", None]
 
 
-def test_json_is_refused_for_bytes_by_name(folder, name):
-    table = folder.create_table(name, column_of([b"1"]))
+def test_json_is_refused_for_bytes_by_name(place, name):
+    place.create(name, column_of([b"1"]))
     with pytest.raises(UnsupportedTypeError, match=r"column 'c' is .*json"):
-        append(table, JSON)
+        place.append(name, JSON)
 
 
 def named(name, item, make=pa.list_):
@@ -167,11 +145,11 @@ LISTS = [
 
 @pytest.mark.parametrize(("stored", "sent", "value"), LISTS, ids=str)
 def test_lists_fit_a_table_whatever_the_names_of_their_items(
-    folder, name, stored, sent, value
+    place, name, stored, sent, value
 ):
-    table = folder.create_table(name, column_of([value], stored))
-    append(table, column_of([value, None], sent))
-    found = rows(table)
+    place.create(name, column_of([value], stored))
+    place.append(name, column_of([value, None], sent))
+    found = place.read(name)
     assert found["c"].to_pylist() == [value, value, None]
     assert found.schema.field("c").type.equals(stored, check_metadata=True)
 
@@ -181,7 +159,7 @@ UUIDS = pa.array([b"0" * 16, b"1" * 16], pa.uuid())
 
 @pytest.mark.parametrize("items", [pa.array([1, 2]), UUIDS])
 def test_coded_lists_and_lists_of_uuids_fit_whatever_the_names_of_their_items(
-    folder, name, items
+    place, name, items
 ):
     ends = pa.array([0, 2], pa.int32())
     item = named("item", items.type)
@@ -189,30 +167,30 @@ def test_coded_lists_and_lists_of_uuids_fit_whatever_the_names_of_their_items(
     plain = pa.ListArray.from_arrays(ends, items, type=item)
     other = pa.ListArray.from_arrays(ends, items, type=element)
     coded = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), other)
-    table = folder.create_table(name, pa.table({"v": plain}))
-    append(table, pa.table({"v": other if items is UUIDS else coded}))
-    first, second = rows(table)["v"].chunks
+    place.create(name, pa.table({"v": plain}))
+    place.append(name, pa.table({"v": other if items is UUIDS else coded}))
+    first, second = place.read(name)["v"].chunks
     assert first.equals(second)
 
 
 VECTORS = pa.schema({"e": pa.list_(pa.float32(), 2), "u": pa.uuid()})
 
 
-def test_vectors_and_uuids_are_added_from_pandas(folder):
-    table = folder.create_table("e", VECTORS.empty_table())
+def test_vectors_and_uuids_are_added_from_pandas(place, name):
+    place.create(name, VECTORS.empty_table())
     identity = uuid.UUID(int=5)
     vectors = [np.array([0.5, 1.5], "f4"), [3.0, 4.0]]
-    append(table, pd.DataFrame({"e": vectors, "u": [identity, None]}))
-    found = rows(table)
+    place.append(name, pd.DataFrame({"e": vectors, "u": [identity, None]}))
+    found = place.read(name)
     assert found["e"].to_pylist() == [[0.5, 1.5], [3, 4]]
     assert found["u"].to_pylist() == [identity, None]
 
 
 @pytest.mark.parametrize("wrong", [[1.0], [0.1, 0.2]], ids=str)
-def test_a_vector_of_another_length_or_precision_is_refused(folder, name, wrong):
-    table = folder.create_table(name, VECTORS.empty_table())
+def test_a_vector_of_another_length_or_precision_is_refused(place, name, wrong):
+    place.create(name, VECTORS.empty_table())
     with pytest.raises(UnsupportedTypeError, match="column 'e', row 0"):
-        append(table, pd.DataFrame({"e": [wrong]}))
+        place.append(name, pd.DataFrame({"e": [wrong]}))
 
 
 TEN = pa.table({"n": range(10), "s": ["x"] * 10})
@@ -225,9 +203,10 @@ ONCE = {
 
 
 @pytest.mark.parametrize("make", ONCE.values(), ids=ONCE)
-def test_everything_that_is_sent_once_is_added_once(table, make):
-    append(table, make())
-    assert rows(table)["n"].to_pylist() == [1, *range(10)]
+def test_everything_that_is_sent_once_is_added_once(place, name, make):
+    place.create(name, TABLE)
+    place.append(name, make())
+    assert place.read(name)["n"].to_pylist() == [1, *range(10)]
 
 
 FAMILIES = [
@@ -295,17 +274,17 @@ MAKES = [
 @settings(max_examples=settings().max_examples // 8)
 @given(two_frames(), st.sampled_from(MAKES))
 def test_whatever_is_appended_comes_back_by_name_or_is_refused_by_row(
-    folder, frames, make
+    place, name, frames, make
 ):
     first, then = frames
-    table = folder.create_table("drawn", first, if_exists="replace")
+    place.create(name, first, if_exists="replace")
     refusal = None
     try:
-        append(table, make(then))
+        place.append(name, make(then))
     except UnsupportedTypeError as error:
         refusal = str(error)
     added = meant(then) if refusal is None else []
-    assert meant(rows(table)) == meant(first) + added
+    assert meant(place.read(name)) == meant(first) + added
     assert refusal is None or re.search(r"column '[abc]', (item 0, )?row \d+", refusal)
 
 
@@ -320,9 +299,10 @@ UNKNOWN = [  # columns that the table lacks, and what is said of them
 
 
 @pytest.mark.parametrize(("labels", "words"), UNKNOWN)
-def test_each_unknown_column_has_its_own_suggestion(table, labels, words):
+def test_each_unknown_column_has_its_own_suggestion(place, name, labels, words):
+    place.create(name, TABLE)
     with pytest.raises(AlterationError, match=re.escape(words)):
-        append(table, pl.DataFrame({label: [1] for label in labels}))
+        place.append(name, pl.DataFrame({label: [1] for label in labels}))
 
 
 UNFIT = {  # columns, and what the refusal names; more in tests/messages.txt
@@ -336,11 +316,12 @@ UNFIT = {  # columns, and what the refusal names; more in tests/messages.txt
 
 @pytest.mark.parametrize(("columns", "words"), UNFIT.values(), ids=UNFIT)
 def test_what_does_not_fit_exactly_is_refused_by_column_before_anything_is_sent(
-    table, columns, words
+    place, name, columns, words
 ):
+    place.create(name, TABLE)
     with pytest.raises(UnsupportedTypeError, match=words):
-        append(table, pa.table(columns))
-    assert rows(table).num_rows == 1
+        place.append(name, pa.table(columns))
+    assert place.read(name).num_rows == 1
 
 
 IDS = pa.array([bytes(range(16)), None, bytes(16)], pa.uuid())
@@ -365,10 +346,10 @@ WITHOUT_A_VALUE = {  # and how many rows it has
 @pytest.mark.parametrize(
     ("data", "number"), WITHOUT_A_VALUE.values(), ids=WITHOUT_A_VALUE
 )
-def test_a_column_without_a_value_fits_every_column(folder, name, data, number):
-    table = folder.create_table(name, KINDS)
-    append(table, data)
-    found = rows(table)
+def test_a_column_without_a_value_fits_every_column(place, name, data, number):
+    place.create(name, KINDS)
+    place.append(name, data)
+    found = place.read(name)
     assert found.schema == KINDS.schema
     assert found[:3].to_pylist() == KINDS.to_pylist()
     added = found[3:].drop_columns(["point", "points"])
@@ -376,10 +357,10 @@ def test_a_column_without_a_value_fits_every_column(folder, name, data, number):
     assert set(map(str, added.to_pydict().values())) == {str([None] * number)}
 
 
-def test_later_items_without_a_value_fit(folder, name):
-    table = folder.create_table(name, iter([KINDS, NAN]))
-    append(table, iter([KINDS, NAN]))
-    found = rows(table).to_pylist()
+def test_later_items_without_a_value_fit(place, name):
+    place.create(name, iter([KINDS, NAN]))
+    place.append(name, iter([KINDS, NAN]))
+    found = place.read(name).to_pylist()
     nothing = dict.fromkeys(KINDS.column_names)
     assert found == [*KINDS.to_pylist(), *[nothing] * 3] * 2
 
@@ -390,13 +371,13 @@ WRONG.loc[2, "day"] = "a day"
 
 @pytest.mark.parametrize("first", [[], [KINDS], [NAN]], ids=len)
 def test_a_later_value_of_another_kind_is_refused_with_nothing_stored(
-    folder, name, first
+    place, name, first
 ):
-    table = folder.create_table(name, KINDS)
+    place.create(name, KINDS)
     words = r"'day' is large_string.* date32"
     with pytest.raises(UnsupportedTypeError, match=words):
-        append(table, iter([*first, WRONG]))
-    assert rows(table).num_rows == 3
+        place.append(name, iter([*first, WRONG]))
+    assert place.read(name).num_rows == 3
 
 
 NO_CATEGORY = pd.DataFrame({"c": pd.Categorical([None, None])})
@@ -404,26 +385,26 @@ NO_CATEGORY = pd.DataFrame({"c": pd.Categorical([None, None])})
 
 @pytest.mark.parametrize("value", ["a", 7])
 def test_a_category_without_a_value_fits_tables_and_items_of_any_category(
-    folder, name, value
+    place, name, value
 ):
     some = pd.DataFrame({"c": pd.Categorical([value])})
-    table = folder.create_table(name, iter([some, NO_CATEGORY]))
-    append(table, NO_CATEGORY)
-    append(table, iter([NO_CATEGORY, some]))
-    found = rows(table)["c"]
+    place.create(name, iter([some, NO_CATEGORY]))
+    place.append(name, NO_CATEGORY)
+    place.append(name, iter([NO_CATEGORY, some]))
+    found = place.read(name)["c"]
     assert pa.types.is_dictionary(found.type)
     assert found.to_pylist() == [value, *[None] * 6, value]
 
 
-def test_a_first_partition_whose_categories_have_no_value_needs_a_type(folder, name):
+def test_a_first_partition_whose_categories_have_no_value_needs_a_type(place, name):
     dask = pytest.importorskip("dask.dataframe")
     frames = [NO_CATEGORY, pd.DataFrame({"c": pd.Categorical(["a"])})]
     data = dask.from_map(lambda number: frames[number], [0, 1], meta=NO_CATEGORY)
     words = "has no values, so its type is unknown"
     with pytest.raises(UnsupportedTypeError, match=words):
-        folder.create_table(name, data)
-    table = folder.create_table(name, data, dtypes={"c": "large_string"})
-    assert rows(table)["c"].to_pylist() == [None, None, "a"]
+        place.create(name, data)
+    place.create(name, data, dtypes={"c": "large_string"})
+    assert place.read(name)["c"].to_pylist() == [None, None, "a"]
 
 
 FOR_POLARS = ["id", "doc", "bytes", "fixed", "vector", "kind"]
@@ -436,10 +417,10 @@ READS = {
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_what_was_read_is_added_again_by_every_library(folder, name, read):
-    table = folder.create_table(name, KINDS)
-    append(table, read(table))
-    found = rows(table).select(FOR_POLARS).to_pylist()
+def test_what_was_read_is_added_again_by_every_library(place, name, read):
+    table = place.create(name, KINDS)
+    place.append(name, read(table))
+    found = place.read(name).select(FOR_POLARS).to_pylist()
     assert found == KINDS.select(FOR_POLARS).to_pylist() * 2
 
 
@@ -459,18 +440,18 @@ AS_TEXT = [  # a column in the table, text that becomes its value, and this valu
 
 @pytest.mark.parametrize(("arrow", "text", "value"), AS_TEXT)
 def test_text_is_refused_for_other_columns_and_cast_by_dtypes(
-    folder, name, arrow, text, value
+    place, name, arrow, text, value
 ):
-    table = folder.create_table(name, column_of([None], arrow))
+    place.create(name, column_of([None], arrow))
     dtypes = {"c": arrow}
     with pytest.raises(UnsupportedTypeError, match="'c' is ") as refused:
-        append(table, column_of([text]))
+        place.append(name, column_of([text]))
     offer = re.search(r"; pass dtypes=(.*) to convert it$", str(refused.value))
     assert offer or arrow == pa.uuid()
     if offer:
         dtypes = ast.literal_eval(offer[1])
-    append(table, column_of([text]), dtypes=dtypes)
-    assert rows(table)["c"].to_pylist() == [None, value]
+    place.append(name, column_of([text]), dtypes=dtypes)
+    assert place.read(name)["c"].to_pylist() == [None, value]
 
 
 WIDER = [  # a column of the table, a value, the type that holds both, and the row
@@ -489,16 +470,16 @@ WIDER = [  # a column of the table, a value, the type that holds both, and the r
 
 @pytest.mark.parametrize(("stored", "value", "sent", "wider", "values"), WIDER, ids=str)
 def test_a_number_that_does_not_fit_shows_the_call_that_changes_the_column(
-    folder, name, stored, value, sent, wider, values
+    place, name, stored, value, sent, wider, values
 ):
-    table = folder.create_table(name, column_of([1], pa.type_for_alias(stored)))
+    place.create(name, column_of([1], pa.type_for_alias(stored)))
     with pytest.raises(UnsupportedTypeError, match="row 0") as refused:
-        append(table, column_of([value], sent))
+        place.append(name, column_of([value], sent))
     line = f'rt.table("{name}").cast({{"c": "{wider}"}}, rewrite=True)'
     assert str(refused.value).endswith(f"change the table's column once: {line}")
-    eval(line.replace("rt.table(", "folder.table("), {"folder": folder})
-    append(table, column_of([value], sent))
-    assert rows(table)["c"].to_pylist() == values
+    eval(line.replace("rt.table(", "place.table("), {"place": place})
+    place.append(name, column_of([value], sent))
+    assert place.read(name)["c"].to_pylist() == values
 
 
 NOT_WIDER = [  # a column of the table, and a value that no type joins with it
@@ -512,11 +493,11 @@ NOT_WIDER = [  # a column of the table, and a value that no type joins with it
 
 @pytest.mark.parametrize(("stored", "values"), NOT_WIDER, ids=str)
 def test_no_call_that_changes_the_column_is_shown_where_none_would_do(
-    folder, name, stored, values
+    place, name, stored, values
 ):
-    table = folder.create_table(name, stored)
+    place.create(name, stored)
     with pytest.raises(UnsupportedTypeError, match="column 'c'") as refused:
-        append(table, column_of(values))
+        place.append(name, column_of(values))
     assert ".cast(" not in str(refused.value)
     assert "rewrite" not in str(refused.value)
 
@@ -526,14 +507,14 @@ TEXT_LAYOUTS = [pa.string(), pa.dictionary(pa.int32(), pa.string())]
 
 @pytest.mark.parametrize("layout", TEXT_LAYOUTS, ids=str)
 def test_numbers_go_into_text_of_any_layout_by_dtypes_and_so_does_text(
-    folder, name, layout
+    place, name, layout
 ):
-    table = folder.create_table(name, column_of(["a"], layout))
+    place.create(name, column_of(["a"], layout))
     for value in (5, "b", None):
-        append(table, pd.DataFrame({"c": [value]}), dtypes={"c": "string"})
+        place.append(name, pd.DataFrame({"c": [value]}), dtypes={"c": "string"})
     with pytest.raises(UnsupportedTypeError, match="give it that type first"):
-        append(table, pd.DataFrame({"c": [5]}))
-    assert rows(table)["c"].to_pylist() == ["a", "5", "b", None]
+        place.append(name, pd.DataFrame({"c": [5]}))
+    assert place.read(name)["c"].to_pylist() == ["a", "5", "b", None]
 
 
 NO_CAST = [
@@ -544,43 +525,43 @@ NO_CAST = [
 
 
 @pytest.mark.parametrize(("label", "value"), NO_CAST, ids=str)
-def test_no_dtype_is_offered_where_there_is_no_such_cast(folder, name, label, value):
+def test_no_dtype_is_offered_where_there_is_no_such_cast(place, name, label, value):
     stored = pa.table({"n": pa.array([1], pa.int8()), "s": ["a"], "id": IDS[:1]})
-    table = folder.create_table(name, stored)
+    place.create(name, stored)
     words = rf"'{label}' is .* give it that type first"
     with pytest.raises(UnsupportedTypeError, match=words):
-        append(table, pa.table({label: [value]}))
+        place.append(name, pa.table({label: [value]}))
 
 
-def test_nulls_for_a_column_that_takes_none_are_refused_with_the_cure(folder, name):
+def test_nulls_for_a_column_that_takes_none_are_refused_with_the_cure(place, name):
     n = pa.field("n", pa.int64(), nullable=False)
     s = pa.field("s", pa.string(), nullable=False)
-    table = folder.create_table(name, pa.schema([n, s]).empty_table())
+    place.create(name, pa.schema([n, s]).empty_table())
     missing = pd.DataFrame({"n": [2.0, None], "s": [float("nan")] * 2})
     with pytest.raises(UnsupportedTypeError) as refused:
-        append(table, missing)
+        place.append(name, missing)
     cures = re.findall(r"in the table: (set_nullable\(.*?\))", str(refused.value))
     assert cures == ["set_nullable({'n': True})", "set_nullable({'s': True})"]
     for cure in cures:
-        eval(f"table.{cure}", {"table": folder.table(name)})
-    append(table, missing)
-    assert rows(table)["n"].to_pylist() == [2, None]
+        eval(f"table.{cure}", {"table": place.table(name)})
+    place.append(name, missing)
+    assert place.read(name)["n"].to_pylist() == [2, None]
 
 
-def test_a_column_that_must_not_be_null_is_missed_before_a_source_is_read(folder, name):
+def test_a_column_that_must_not_be_null_is_missed_before_a_source_is_read(place, name):
     n = pa.field("n", pa.int64(), nullable=False)
-    table = folder.create_table(name, pa.schema([n, ("s", "string")]).empty_table())
+    place.create(name, pa.schema([n, ("s", "string")]).empty_table())
     items = iter([pl.DataFrame({"s": ["a"]}), pl.DataFrame({"s": ["b"]})])
     with pytest.raises(AlterationError, match="are missing: 'n'; add them"):
-        append(table, items)
+        place.append(name, items)
     assert next(items)["s"].to_list() == ["b"]
 
 
-def test_text_that_is_no_json_is_not_to_be_sent_as_text(folder, name):
-    table = folder.create_table(name, JSON)
+def test_text_that_is_no_json_is_not_to_be_sent_as_text(place, name):
+    place.create(name, JSON)
     with pytest.raises(BadRequest, match=r"row 1 .*in a column of text"):
-        append(table, column_of(["1", "nope"]))
-    assert rows(table).num_rows == 1
+        place.append(name, column_of(["1", "nope"]))
+    assert place.read(name).num_rows == 1
 
 
 LABELS = {"x.y": 1, "x`z": 10, "z": 100}
@@ -594,14 +575,14 @@ OF_ONE_ROW = {
 
 
 @pytest.mark.parametrize("make", OF_ONE_ROW.values(), ids=OF_ONE_ROW)
-def test_a_name_is_that_of_its_label_whatever_stands_beside_it(folder, name, make):
+def test_a_name_is_that_of_its_label_whatever_stands_beside_it(place, name, make):
     first = make(LABELS)
     alone = make({"x.y": 3})
-    options = {"clean_names": True, "client": folder}
+    options = {"clean_names": True, "client": place.client}
     table = rt.to_table(iter([first, make(TURNED)]), name, **options)
     rt.to_table(alone, name, if_exists="append", **options)
     rt.to_table(make(TURNED), name, if_exists="upsert", on="x_z", **options)
-    found = rows(folder.table(name)).sort_by("x_y").to_pydict()
+    found = place.read(name).sort_by("x_y").to_pydict()
     assert found == {
         "x_y": [1, 2, 3],
         "x_z": [10, 20, None],
@@ -614,25 +595,29 @@ def test_a_name_is_that_of_its_label_whatever_stands_beside_it(folder, name, mak
 
 
 @pytest.mark.parametrize("stored", ["float32", "float64"])
-def test_a_nan_fits_floats_of_every_size(folder, name, stored):
-    table = folder.create_table(name, column_of([0.5], pa.type_for_alias(stored)))
+def test_a_nan_fits_floats_of_every_size(place, name, stored):
+    place.create(name, column_of([0.5], pa.type_for_alias(stored)))
     for sent in (pl.Float32, pl.Float64):
-        append(table, pl.DataFrame({"c": [float("nan")]}, {"c": sent}))
-    assert str(rows(table)["c"].to_pylist()) == "[0.5, nan, nan]"
+        place.append(name, pl.DataFrame({"c": [float("nan")]}, {"c": sent}))
+    assert str(place.read(name)["c"].to_pylist()) == "[0.5, nan, nan]"
 
 
-def test_the_caller_rounds_by_writing_the_type_which_must_be_that_of_the_table(table):
-    append(table, pl.DataFrame({"x": [0.1]}), dtypes={"x": "float32"})
+def test_the_caller_rounds_by_writing_the_type_which_must_be_that_of_the_table(
+    place, name
+):
+    place.create(name, TABLE)
+    place.append(name, pl.DataFrame({"x": [0.1]}), dtypes={"x": "float32"})
     words = "'n' is int16, but int32 in the table"
     with pytest.raises(UnsupportedTypeError, match=words):
-        append(table, pl.DataFrame({"n": [1]}), dtypes={"n": "int16"})
-    assert rows(table)["x"][1].as_py() == pytest.approx(0.1)
+        place.append(name, pl.DataFrame({"n": [1]}), dtypes={"n": "int16"})
+    assert place.read(name)["x"][1].as_py() == pytest.approx(0.1)
 
 
-def test_a_column_that_was_cast_or_renamed_is_no_column_of_nulls(table):
+def test_a_column_that_was_cast_or_renamed_is_no_column_of_nulls(place, name):
+    table = place.create(name, TABLE)
     table.cast({"n": "int64"}).rename({"s": "text"})
-    append(table, pl.DataFrame({"n": [2**40], "text": ["z"]}))
-    found = rows(table).select(["n", "text"]).to_pylist()[1:]
+    place.append(name, pl.DataFrame({"n": [2**40], "text": ["z"]}))
+    found = place.read(name).select(["n", "text"]).to_pylist()[1:]
     assert found == [{"n": 2**40, "text": "z"}]
 
 
@@ -641,13 +626,6 @@ def test_a_column_that_was_cast_or_renamed_is_no_column_of_nulls(table):
 
 def some(*numbers: int) -> pa.Table:
     return pa.table({"n": pa.array(numbers, pa.int32())})
-
-
-def appending(hosted: Hosted) -> rt.RemoteTable:
-    """Append two rows to a table of one, at a service that takes no parts."""
-    with hosted.connect(retries=3) as client:
-        table = client.create_table("t", some(1))
-        return append(table, pl.DataFrame({"n": [2, 3]}))
 
 
 LOST = [
@@ -662,26 +640,11 @@ def test_an_append_without_an_answer_is_never_sent_again_and_tells_versions_and_
 ):
     hosted = Hosted(version=None)
     hosted.meet("insert", fault)
-    with pytest.raises(TransportError, match=words):
-        appending(hosted)
+    with hosted.connect(retries=3) as client:
+        client.create_table("t", some(1))
+        with pytest.raises(TransportError, match=words):
+            client.create_table("t", some(2, 3), if_exists="append")
     assert hosted.steps.count("insert") == 1
-
-
-@pytest.mark.parametrize("status", [409, 503])
-def test_a_refused_append_is_not_repeated(status):
-    hosted = Hosted(version=None)
-    hosted.meet("insert", str(status), 1)
-    with pytest.raises(ResponseError) as caught:
-        appending(hosted)
-    assert caught.value.status == status
-    assert hosted.steps.count("insert") == 1
-
-
-def test_an_append_is_repeated_where_429_says_that_nothing_was_done():
-    hosted = Hosted(version=None)
-    hosted.meet("insert", "429", 1)
-    assert appending(hosted).version == 2
-    assert hosted.steps.count("insert") == 2
 
 
 @pytest.fixture

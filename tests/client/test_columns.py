@@ -16,6 +16,7 @@ from rt_frames.errors import (
     ConflictError,
     UnsupportedTypeError,
 )
+from tests.support.sources import FORMS
 
 BASE = pa.table({"id": [1, 2], "s": ["x", None]})
 DAY = dt.date(2024, 2, 29)
@@ -29,12 +30,6 @@ def alter(place, name, data, **options):
 # With rows
 
 
-FORMS = {
-    "table": lambda rows: rows,
-    "LazyFrame": lambda rows: pl.from_arrow(rows).lazy(),
-    "reader": lambda rows: rows.to_reader(max_chunksize=1),
-    "items": lambda rows: iter([rows[:1], rows[1:]]),
-}
 FIRST = {"id": 1, "s": "x", "x": None, "day": None}
 SECOND = {"id": 2, "s": None, "x": None, "day": None}
 LAST = {"id": 3, "s": None, "x": None, "day": DAY}

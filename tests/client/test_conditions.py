@@ -15,16 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import rt_frames as rt
 from tests.support.faults import connected
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    tables = tmp_path_factory.mktemp("conditions") / "tables"
-    with rt.connect(tables, default=False) as client:
-        yield client
-
 
 PIECES = ["'", "''", "`", "?", "--", "/*", "*/", ";", ")", "(", "\\", "$$", '"', "\n"]
 PIECE = st.sampled_from([*PIECES, " OR 1 = 1"]) | st.characters(codec="utf-8")
@@ -33,9 +24,9 @@ HOSTILE = st.lists(PIECE, max_size=12).map("".join)
 
 @settings(max_examples=settings().max_examples // 10)
 @given(first=HOSTILE, second=HOSTILE)
-def test_no_text_changes_a_condition(folder, first, second):
+def test_no_text_changes_a_condition(place, first, second):
     texts = [first, second, "x", "?", "' OR 1 = 1 --", None]
-    table = folder.create_table("h", pa.table({"it's": texts}), if_exists="replace")
+    table = place.create("h", pa.table({"it's": texts}), if_exists="replace")
     column = pl.col("it's")
     assert table.count(column == first) == texts.count(first)
     found = table.to_arrow(where=column.is_in([first, second]))["it's"].to_pylist()
@@ -86,8 +77,8 @@ ONE = pa.table(  # one row, and one of nulls
 
 
 @pytest.fixture(scope="module")
-def table(folder):
-    return folder.create_table("one", ONE)
+def table(place):
+    return place.create("one", ONE)
 
 
 FOUND = [  # a column, and a value that is in it
@@ -144,9 +135,9 @@ def test_expressions_and_tuples_are_taken_in_every_read(table, where):
     assert table.count(where) == 1
 
 
-def test_a_text_of_many_words_is_one_value(folder):
+def test_a_text_of_many_words_is_one_value(place):
     text = "it's (so) " * 700 + "so"
-    table = folder.create_table("w", pa.table({"s": [text, "so"]}))
+    table = place.create("w", pa.table({"s": [text, "so"]}))
     assert table.count(pl.col("s") == text) == 1
 
 
@@ -210,9 +201,9 @@ def test_text_is_refused_by_every_call_and_nothing_is_sent(server, call, dialect
 
 
 @pytest.mark.parametrize("text", READ)
-def test_the_expression_that_is_shown_instead_of_text_is_taken(folder, table, text):
+def test_the_expression_that_is_shown_instead_of_text_is_taken(place, text):
     wide = ONE.append_column("x y", pa.nulls(2, pa.int8()))
-    table = folder.create_table("wide", wide, if_exists="replace")
+    table = place.create("wide", wide, if_exists="replace")
     with pytest.raises(ValueError, match="is text") as refused:
         table.count(text)
     where = eval(str(refused.value).rpartition("write where=")[2], {"pl": pl})

@@ -120,7 +120,7 @@ def test_a_string_that_begins_as_a_path_is_a_folder_whether_it_is_there_or_not(
 LOCAL = {"api_key": None}
 REGION = {"region": "us-east-1"}
 DOMAIN = {"domain": "example.com"}
-ODD = [  # beside those in tests/messages.txt: a target, options, and what is blamed
+ODD = [  # beside those in test_mistakes.py: a target, options, and what is blamed
     (None, REGION, r"^target, domain: missing; .* a database name\. Ways to connect:"),
     (None, IN_PARTS, "^target: missing; region= and domain= need a database name"),
     ("words-x1", DOMAIN, "^region: missing; a database name needs region= and domain="),
@@ -130,10 +130,8 @@ ODD = [  # beside those in tests/messages.txt: a target, options, and what is bl
     ("//example.com/tables", {}, "write https://, http:// or ./ before it"),
     ("somebody:password@example.com/", {}, "'example.com/' is neither"),
     ("https://somebody:password@example.com:x", {}, "got 'example.com:x'"),
-    ("s3://bucket/tables", LOCAL, "^'s3://bucket/tables' is no URL"),
     ("127.0.0.1:8911", {}, "write https://, http:// or ./ before it"),
     ("localhost:8911/", LOCAL, "write https://, http:// or ./ before it"),
-    ("http://127.0.0.1:8911/v1/", {}, "path /v1"),
     ("https://example.com?x=1", {}, "without user"),
     ("https://", {}, "^url: 'https://' has no host; expected https://HOST"),
     ("https://:443", LOCAL, "has no host"),

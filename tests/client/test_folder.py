@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import gc
 import os
-import pickle
 import shutil
 import signal
 import sqlite3
@@ -419,17 +418,6 @@ def test_the_interpreter_ends_beside_a_write_and_a_stream(tmp_path):
     client.create_table("v", ROWS)
     assert client.list_tables() == ["t", "v"]
     assert staged(tmp_path) == []
-
-
-def test_a_pickle_is_a_client_of_the_same_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    client = rt.connect("./tables", default=False)
-    client.create_table("t", ROWS)
-    packed = pickle.dumps(client)
-    client.close()
-    monkeypatch.chdir("/")
-    assert pickle.loads(packed).table("t").count() == 3
-    assert client.table("t").count() == 3
 
 
 # A folder that version 0.4 wrote

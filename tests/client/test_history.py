@@ -17,7 +17,7 @@ import pytest
 import rt_frames as rt
 from rt_frames.errors import ResponseError, ServerError, TableNotFoundError
 from tests.support.faults import connected
-from tests.support.hosted import Hosted, Table
+from tests.support.hosted import Hosted
 from tests.support.local import manifests
 
 ROWS = pa.table({"id": [1, 2, 3], "s": ["x", "y", None]})
@@ -436,13 +436,6 @@ def test_the_documented_service_has_no_versions(server, remote):
     with pytest.raises(ValueError, match=r"cannot .* with dialect=\"documented\""):
         remote.table("t", version=AT)
     assert server.requests == []
-
-
-def test_a_limit_is_sent_to_no_server():
-    hosted = Hosted(tables={"t": Table([[ROWS], [ROWS, ROWS]])})
-    with hosted.connect() as client:
-        assert numbers_of(client.table("t")) == [2, 1]
-        assert hosted.server.posts[-1].path == "/v1/table/t/version/list/"
 
 
 # The first things that people type

@@ -23,10 +23,10 @@ from rt_frames.errors import (
     UnsupportedTypeError,
 )
 from rt_frames.local import LocalService
-from tests.client.test_expressions import KINDS
-from tests.client.test_rows import FOR_POLARS, in_form
+from tests.client.test_rows import FOR_POLARS
+from tests.support.conditions import KINDS
 from tests.support.faults import connected, in_bounds
-from tests.support.local import until
+from tests.support.local import stream, until
 
 # from this version on, Polars raises the errors of sources as they are
 KEEPS_ERRORS = int(pl.__version__.partition(".")[0]) >= 2
@@ -302,9 +302,7 @@ FIELDS = rt.data_type(pa.struct(ROWS.schema))["fields"]
 def answered(server, version, *answers):
     """Return a scan by a service that describes a table, and then gives these rows."""
     described = {"schema": {"fields": FIELDS}, "version": version}
-    server.answering(
-        (200, described), *((200, in_form("stream", one)) for one in answers)
-    )
+    server.answering((200, described), *((200, stream(one)) for one in answers))
     return connected(server, dialect="lancedb", retries=0).table("t").scan()
 
 
@@ -382,8 +380,8 @@ def test_without_a_version_each_run_reads_anew(server):
 
 
 def test_a_service_that_describes_no_columns_is_asked_for_a_row(server):
-    row = in_form("stream", ROWS[:1])
-    server.answering((200, {"version": 3}), (200, row), (200, in_form("stream", ROWS)))
+    row = stream(ROWS[:1])
+    server.answering((200, {"version": 3}), (200, row), (200, stream(ROWS)))
     scan = connected(server, dialect="lancedb", retries=0).table("t").scan()
     assert scan.collect().height == 3
     assert [one["k"] for one in asked(server)] == [1, 2**63 - 1]
@@ -436,7 +434,7 @@ def test_a_query_that_has_its_rows_hangs_up(server):
 
 
 def test_an_answer_that_is_cut_is_an_error_of_the_query(server):
-    body = in_form("stream", ROWS)
+    body = stream(ROWS, rows=1)
     described = {"schema": {"fields": FIELDS}, "version": 1}
     server.answering((200, described), (200, body[:-8]), (500, {"error": "no"}))
     scan = connected(server, dialect="lancedb", retries=0).table("t").scan()

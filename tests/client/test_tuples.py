@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from tests.client.test_expressions import EPOCH, KINDS, NAN, STEPS, UTC
+from tests.support.conditions import EPOCH, KINDS, NAN, STEPS, TABLE_ROWS, UTC
 
 BERLIN = ZoneInfo("Europe/Berlin")
 DATES64 = pa.array([-(10**6), 0, 19_000, None], pa.int64())
@@ -34,7 +34,6 @@ COMPARISONS = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-TABLE_ROWS = 60
 
 
 def meanings(column):
