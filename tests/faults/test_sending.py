@@ -51,7 +51,7 @@ def on_post(server: Server, act: object) -> Server:
 def read_on(connection: Connection, request: Request, size: int) -> None:
     """Read so many bytes of a body of known length, or what is left of it."""
     length = int(request.headers["content-length"])
-    request.body += connection._exactly(min(size, length - len(request.body)))
+    request.body += connection.exactly(min(size, length - len(request.body)))
     request.complete = len(request.body) == length
 
 
@@ -450,14 +450,7 @@ def test_F39_a_service_that_takes_a_broken_body_for_a_whole_one_gets_no_table(
     """Wherever it was broken off: no whole message is at the end of what came."""
     came: queue.Queue[bytes] = queue.Queue()
 
-    def lenient(connection: Connection, request: Request) -> None:
-        data = connection._left
-        with contextlib.suppress(OSError):
-            while more := connection.sock.recv(MIB):
-                data += more
-        came.put(data)
-
-    on_post(server, lenient)
+    on_post(server, lambda connection, _: came.put(connection.rest()))
     client = connected(server)
 
     def make_slowly(number: int) -> pa.RecordBatch:

@@ -19,7 +19,7 @@ from polars.testing import assert_frame_equal
 
 import rt_frames as rt
 from tests.local.test_multipart import Write
-from tests.support.local import JSON, age, message, unnamed
+from tests.support.local import JSON, message, unnamed
 
 # of small fragments, and one of a write
 MOST = 33
@@ -409,86 +409,6 @@ def test_who_reads_what_is_purged_gets_an_error_and_no_other_rows(tmp_path, clie
         reading.read_all()
     with pytest.raises(rt.errors.TableNotFoundError, match=r"version 60 .*removed"):
         client.table("t", version=60).count()
-
-
-class Story:
-    """A table, and what it must hold at each version that is kept."""
-
-    def __init__(self, root, client, seed: int) -> None:
-        self.root = root
-        self.client = client
-        self.random = random.Random(seed)
-        self.rows = {0: "x0"}
-        self.versions: dict[int, dict[int, str]] = {}
-        self.client.create_table("t", rows([0]))
-
-    def draw(self, text: str) -> dict[int, str]:
-        keys = self.random.sample(range(200), self.random.randint(1, 20))
-        return {key: f"{text}{key}" for key in keys}
-
-    def append(self, number: int) -> None:
-        key = 1000 + number
-        self.client.create_table("t", rows([key], "new"), if_exists="append")
-        self.rows[key] = f"new{key}"
-
-    def upsert(self, number: int) -> None:
-        values = self.draw(f"{number}-")
-        frame = pl.DataFrame({"id": list(values), "text": list(values.values())})
-        self.client.create_table("t", frame, if_exists="upsert", on="id")
-        self.rows.update(values)
-
-    def delete(self, number: int) -> None:
-        keys = list(self.draw(""))
-        self.client.table("t").delete(pl.col("id").is_in(keys))
-        for key in keys:
-            self.rows.pop(key, None)
-
-    def restore(self, number: int) -> None:
-        if not self.versions:
-            return
-        version = self.random.choice(list(self.versions))
-        self.client.table("t", version=version).restore()
-        self.rows = dict(self.versions[version])
-
-    def compact(self, number: int) -> None:
-        self.client.table("t").compact()
-
-    def purge(self, number: int) -> None:
-        self.client.table("t").compact(purge=True)
-        self.versions.clear()
-
-    def grow_old(self, number: int) -> None:
-        age(self.root / "t.lance" / "_versions", hours=25)
-        self.append(number)
-        self.versions.clear()
-
-    def check(self) -> None:
-        table = self.client.table("t")
-        assert dict(table.to_polars().iter_rows()) == self.rows
-        assert table.scan().select(pl.len()).collect().item() == len(self.rows)
-        newest = lance.dataset(str(self.root / "t.lance")).version
-        self.versions[newest] = dict(self.rows)
-        for version, expected in list(self.versions.items())[:3]:
-            found = self.client.table("t", version=version).to_polars()
-            assert dict(found.iter_rows()) == expected
-
-
-STORIES = [(1, 40)]
-STORIES += [pytest.param(seed, 100, marks=pytest.mark.long) for seed in range(2, 12)]
-
-
-@pytest.mark.parametrize(("seed", "steps"), STORIES)
-def test_writes_reads_restores_and_clean_ups_beside_it_are_right(
-    tmp_path, client, seed, steps
-):
-    story = Story(tmp_path, client, seed)
-    often = [story.append, story.upsert, story.upsert, story.delete] * 8
-    seldom = [story.restore, story.compact, story.purge, story.grow_old]
-    for number in range(steps):
-        story.random.choice(often + seldom)(number)
-        story.check()
-    assert count_fragments(tmp_path) <= MOST
-    assert unnamed(tmp_path) == []
 
 
 def test_others_who_change_what_was_merged_meanwhile_are_told_of_a_conflict(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import threading
 import time
@@ -10,16 +11,15 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import lance
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import rt_frames as rt
-from tests.support.hosted import SMALL_PARTS
 from tests.support.local import (
     ARROW,
+    JSON,
+    UPSERT,
     Caller,
     Process,
     age,
@@ -29,6 +29,7 @@ from tests.support.local import (
     until,
 )
 
+INT8 = pa.int8()
 BASE = pa.table({"n": [0], "s": ["base"]})
 
 
@@ -216,40 +217,117 @@ def test_parts_that_replace_may_have_other_columns_than_the_table(there):
     assert there.read("t").to_pydict() == {"x": [1, 2]}
 
 
-def cast_there_and_back(caller):
-    for kind in ("int32", "int64"):
-        caller.alter("t", {"path": "n", "data_type": {"type": kind}})
+def cast(caller, *types, column="n"):
+    for name in types:
+        caller.alter("t", {"path": column, "data_type": {"type": name}})
 
 
-HAPPENS = {
-    "cast there and back": cast_there_and_back,
-    "rename": lambda caller: caller.alter("t", {"path": "n", "rename": "m"}),
-    "drop": lambda caller: caller.send("POST", "/v1/table/t/drop/"),
-    "drop and create": lambda caller: (
-        caller.send("POST", "/v1/table/t/drop/"),
-        caller.create("t", BASE),
-    ),
-    "replace": lambda caller: replace(caller, rows(7)),
-    "append": lambda caller: caller.post_rows("t/insert/", rows(7)),
+def ask(caller, operation, **request):
+    path = f"/v1/table/t/{operation}/"
+    return caller.send("POST", path, json.dumps(request), content_type=JSON)
+
+
+def add(caller, name, arrow=INT8):
+    empty = pa.schema({name: arrow}).empty_table()
+    return caller.post_rows("t/add_columns/", empty)
+
+
+def drop_and_add(caller):
+    ask(caller, "drop_columns", columns=["s"])
+    add(caller, "s", pa.string())
+
+
+def cast_and_restore(caller):
+    cast(caller, "large_string", column="s")
+    ask(caller, "restore", version=1)
+
+
+MERGE = f"t/merge_insert/?on=n&{UPSERT}"
+HAPPENS = {  # a change, and how a write in parts that adds rows ends after it
+    "cast there and back": (lambda caller: cast(caller, "int32", "int64"), 409),
+    "rename": (lambda caller: caller.alter("t", {"path": "s", "rename": "m"}), 409),
+    "add": (lambda caller: add(caller, "new"), 409),
+    "drop": (lambda caller: ask(caller, "drop_columns", columns=["s"]), 409),
+    "drop and add": (drop_and_add, 409),
+    "cast and restore": (cast_and_restore, 200),
+    "replace": (lambda caller: replace(caller, rows(7)), 200),
+    "append": (lambda caller: caller.post_rows("t/insert/", rows(7)), 200),
+    "delete": (lambda caller: ask(caller, "delete", predicate="n = 0"), 200),
+    "merge": (lambda caller: caller.post_rows(MERGE, rows(0)), 200),
 }
 
 
-@pytest.mark.parametrize("mode", ["append", "overwrite"])
-@pytest.mark.parametrize("happens", HAPPENS)
-def test_a_change_in_between_is_a_conflict_or_loses_nothing(there, mode, happens):
+@pytest.mark.parametrize(("happens", "status"), HAPPENS.values(), ids=HAPPENS)
+def test_a_change_in_between_is_a_conflict_or_loses_nothing(there, happens, status):
     write = Write(there)
-    assert write.part(rows(1), mode=mode).status_code == 200
-    HAPPENS[happens](there)
-    before = there.read("t") if happens != "drop" else None
-    ended = write.end().status_code
-    if mode == "append" and happens in ("append", "replace"):
-        # rows are added to a table of the same columns that replaced this one, as if
-        # they had come after it
-        assert ended == 200
-        assert numbers(there) == ([0, 7, 1] if happens == "append" else [7, 1])
-    else:
-        assert ended == (404 if happens.startswith("drop") else 409)
-        assert before is None or there.read("t").equals(before)
+    assert write.part(rows(1)).status_code == 200
+    happens(there)
+    before = there.read("t")
+    assert write.end().status_code == status
+    added = [rows(1)] if status == 200 else []
+    assert there.read("t").equals(pa.concat_tables([before, *added]))
+
+
+@pytest.mark.parametrize(("happens", "_"), HAPPENS.values(), ids=HAPPENS)
+def test_any_change_in_between_is_a_conflict_for_parts_that_replace(there, happens, _):
+    write = Write(there)
+    assert write.part(rows(1), mode="overwrite").status_code == 200
+    happens(there)
+    before = there.read("t")
+    assert write.end().status_code == 409
+    assert there.read("t").equals(before)
+
+
+WRITES = {
+    "an append": "t/insert/",
+    "a merge": MERGE,
+    "a replacement of rows": "t/replace_where/",
+}
+
+
+@pytest.mark.parametrize("what", WRITES)
+@pytest.mark.parametrize(("happens", "status"), HAPPENS.values(), ids=HAPPENS)
+def test_rows_on_their_way_while_a_table_changes_are_a_conflict_or_lose_nothing(
+    there, what, happens, status
+):
+    whole = stream(rows(7).replace_schema_metadata({"rt_frames.where": "n = 7"}))
+    between = []
+
+    def body():
+        yield whole[:-100]
+        until(there.staged)
+        happens(there)
+        between.extend(there.read("t").to_pylist())
+        yield whole[-100:]
+
+    answer = there.post_rows(WRITES[what], body())
+    # rows that lack a new column fit
+    assert answer.status_code in {status, 200}
+    expected = between
+    if answer.status_code == 200:
+        nulls = dict.fromkeys(there.read("t").column_names)
+        kept = [row for row in between if what == "an append" or row["n"] != 7]
+        expected = [*kept, {**nulls, **rows(7).to_pylist()[0]}]
+    found = there.read("t").to_pylist()
+    assert sorted(map(str, found)) == sorted(map(str, expected))
+
+
+def test_parts_that_were_begun_before_a_restore_of_other_columns_are_a_conflict(there):
+    add(there, "new")
+    more = rows(1).append_column("new", pa.array([1], INT8))
+    write = Write(there)
+    assert write.part(more).status_code == 200
+    ask(there, "restore", version=1)
+    assert write.end().status_code == 409
+    assert there.read("t").equals(BASE)
+    ask(there, "restore", version=2)
+    write = Write(there)
+    assert write.part(more).status_code == 200
+    ask(there, "restore", version=1)
+    # the new column has the number that the old one had
+    add(there, "new")
+    ended = write.end().status_code, there.read("t")["new"].to_pylist()
+    assert ended in ((409, [None]), (200, [None, 1]))
 
 
 def test_every_process_on_a_folder_takes_parts(there, other):
@@ -369,6 +447,7 @@ def test_what_comes_for_a_table_that_was_dropped_and_made_again_is_not_stored(
     assert write.part(rows(1), mode=mode).status_code == 200
     there.send("POST", "/v1/table/t/drop/")
     assert there.staged() == []
+    assert write.end().status_code == 404
     there.create("t", columns)
     late = [
         write.end(),
@@ -397,31 +476,25 @@ def test_a_part_on_its_way_while_its_table_is_dropped_and_made_again_is_refused(
     assert numbers(there) == [0]
 
 
+def test_rows_replace_the_version_that_if_match_names(there):
+    etag = ask(there, "describe").json()["etag"]
+    assert overwrite(there, "t", rows(1), if_match=etag).status_code == 200
+    assert there.read("t").equals(rows(1))
+    assert overwrite(there, "new", rows(1), if_match=etag).status_code == 404
+    assert there.tables() == ["t"]
+
+
 @pytest.mark.parametrize(
-    ("happens", "status"),
-    [
-        ("nothing", 200),
-        ("rename", 409),
-        ("replace", 409),
-        ("append", 409),
-        ("cast there and back", 409),
-    ],
+    "happens", ["rename", "replace", "append", "cast there and back"]
 )
-def test_rows_replace_only_the_version_that_if_match_names(caller, happens, status):
-    caller.create("t", BASE)
-    etag = caller.send("POST", "/v1/table/t/describe/").json()["etag"]
-    HAPPENS.get(happens, lambda _: None)(caller)
-    before = caller.read("t")
-    answer = overwrite(caller, "t", rows(1), if_match=etag)
-    assert answer.status_code == status
-    if status == 409:
-        assert "ETag" in message(answer)
-        assert caller.read("t").equals(before)
-    else:
-        assert caller.read("t").equals(rows(1))
-    assert caller.staged() == []
-    assert overwrite(caller, "new", rows(1), if_match=etag).status_code == 404
-    assert caller.tables() == ["t"]
+def test_rows_replace_no_other_version_than_if_match_names(there, happens):
+    etag = ask(there, "describe").json()["etag"]
+    change, _ = HAPPENS[happens]
+    change(there)
+    before = there.read("t")
+    answer = overwrite(there, "t", rows(1), if_match=etag)
+    assert "ETag" in message(answer, 409)
+    assert there.read("t").equals(before)
 
 
 def overwrite(caller, name, table, **headers):
@@ -473,21 +546,6 @@ def test_a_conflict_with_another_writer_leaves_no_file_behind(there):
     assert "another process is changing the table" in said
     assert numbers(there) == [0, 9]
     assert unnamed(there.root) == []
-
-
-def test_our_own_client_writes_in_parts_to_a_server(caller, other):
-    made = pa.table({"n": np.arange(2 * 10**5), "x": np.arange(2e5)})
-    with rt.connect(
-        other.url, api_key=other.key, dialect=SMALL_PARTS, default=False
-    ) as client:
-        client.list_tables()  # whose answer tells that it takes parts
-        assert (
-            client.create_table(
-                "t", iter(made.to_batches(5000)), compression=None
-            ).version
-            == 2
-        )
-    assert caller.read("t").equals(made)
 
 
 def test_no_write_removes_another_one_that_begins(there):

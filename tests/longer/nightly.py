@@ -50,6 +50,8 @@ KINDS = (
     "alter",
     "create",
     "restore",
+    "compact",
+    "purge",
 )
 # it refuses to cast a column without nulls if a deleted row had one
 _ENGINE_SEES_DELETED_ROWS = "Found unmasked nulls for non-nullable"
@@ -82,6 +84,9 @@ class Sequence:
             return Call("drop table", lambda c: c.table(NAME).drop(), [lambda _: None])
         if chance < 0.1:
             return self.draw_restore()
+        # servers merge files by themselves
+        if chance < 0.15 and self.may_create is OF_FOLDER:
+            return self.draw_compact()
         draws = {**self.may_create, **_CHANGES}
         (draw,) = self.r.choices([*draws], [*draws.values()])
         return draw(self.r, self.table)
@@ -94,6 +99,17 @@ class Sequence:
             return client.table(NAME, version=version).restore()
 
         return Call(f"restore {version}", do, [lambda _: then])
+
+    def draw_compact(self) -> Call:
+        purge = self.r.random() < 0.5
+
+        def do(client: rt.Client) -> object:
+            compacted = client.table(NAME).compact(purge=purge)
+            if purge:
+                self.history = {}
+            return compacted
+
+        return Call("purge" if purge else "compact", do, [lambda table: table])
 
     def step(self) -> None:
         """Make a call, and compare the stored table with the model."""

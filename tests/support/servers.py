@@ -79,7 +79,7 @@ class Connection:
             while most is None or len(request.body) < most:
                 line = self._line()
                 size = int(line, 16)
-                request.body += self._exactly(size)
+                request.body += self.exactly(size)
                 self._line()
                 if size == 0:
                     request.complete = True
@@ -87,7 +87,7 @@ class Connection:
             return request
         length = int(request.headers.get("content-length", 0))
         wanted = length if most is None else min(most, length)
-        request.body = self._exactly(wanted)
+        request.body = self.exactly(wanted)
         request.complete = wanted == length
         return request
 
@@ -97,7 +97,16 @@ class Connection:
         line, _, self._left = self._left.partition(b"\r\n")
         return line
 
-    def _exactly(self, size: int) -> bytes:
+    def rest(self) -> bytes:
+        """Read whatever comes until the connection ends."""
+        data = self._left
+        with contextlib.suppress(OSError):
+            while more := self.sock.recv(2**20):
+                data += more
+        return data
+
+    def exactly(self, size: int) -> bytes:
+        """Read so many bytes."""
         parts = [self._left]
         have = len(self._left)
         while have < size:
@@ -271,11 +280,17 @@ class Server:
         self.script = script
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def stop_listening(self) -> None:
+        """Refuse further connections; those that are open stay."""
         self._stop.set()
-        # closing it would not wake the thread that waits in `accept`
-        self._listener.shutdown(socket.SHUT_RDWR)
+        # a second call finds it closed
+        with contextlib.suppress(OSError):
+            # closing it would not wake the thread that waits in `accept`
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop_listening()
         for sock in self._open:
             # its own thread closes it: closed here, its number could be reused while
             # that thread reads
