@@ -224,35 +224,31 @@ def test_tuples_are_those_of_pandas(table, filters, found):
     assert table.count(filters) == len(found)
 
 
+NS = pa.timestamp("ns")
 NANO = pd.Timestamp("2024-01-05 00:00:00.000000001")
+MINUTE = np.datetime64("2024-01-05T00:00")
+HOURS = np.array(["2024-01-05T00"], "datetime64[h]")
+SPAN = pd.Timedelta(1)
 DAY = dt.date(2024, 1, 5)
 MIDNIGHT = dt.datetime(2024, 1, 5)
-MANY_DIGITS = [Decimal("9" * 38), Decimal("0." + "1" * 38)]
+ZERO = pd.Timestamp(0, tz="UTC")
+IN_UTC = MIDNIGHT.replace(tzinfo=UTC)
+IN_BERLIN = pa.timestamp("us", "Europe/Berlin")
+ONE = dt.datetime(2024, 10, 27, 1, tzinfo=UTC)
+SECOND_TWO = dt.datetime(2024, 10, 27, 2, fold=1, tzinfo=BERLIN)
+CENTS = pa.decimal128(10, 2)
+PRICE = Decimal("1.10")
+DIGITS = Decimal("0." + "1" * 38)
+INT128 = pl.Series([10**30], dtype=pl.Int128)
 # a column, one value of it, and a list that was read as another one, or was refused
 TRAPS = {
-    "moments in nanoseconds": (pa.timestamp("ns"), NANO, [NANO, pd.Timestamp(0)]),
-    "moments in two units": (pa.timestamp("ns"), NANO, [MIDNIGHT, NANO]),
-    "NumPy's moments in two units": (
-        pa.timestamp("ns"),
-        NANO,
-        [np.datetime64("2024-01-05T00:00"), NANO.to_datetime64()],
-    ),
-    "spans in two units": (
-        pa.duration("ns"),
-        pd.Timedelta(1),
-        [dt.timedelta(1), pd.Timedelta(1)],
-    ),
-    "hours and minutes": (
-        pa.timestamp("ms"),
-        MIDNIGHT,
-        np.array(["2024-01-05T00"], "datetime64[h]"),
-    ),
+    "moments in nanoseconds": (NS, NANO, [NANO, pd.Timestamp(0)]),
+    "moments in two units": (NS, NANO, [MIDNIGHT, NANO]),
+    "NumPy's moments in two units": (NS, NANO, [MINUTE, NANO.to_datetime64()]),
+    "spans in two units": (pa.duration("ns"), SPAN, [dt.timedelta(1), SPAN]),
+    "hours and minutes": (pa.timestamp("ms"), MIDNIGHT, HOURS),
     "days and weeks": (pa.duration("s"), dt.timedelta(7), [np.timedelta64(1, "W")]),
-    "decimals of many digits": (
-        pa.decimal128(38, 38),
-        MANY_DIGITS[1],
-        [Decimal(0), MANY_DIGITS[1]],
-    ),
+    "decimals of many digits": (pa.decimal128(38, 38), DIGITS, [Decimal(0), DIGITS]),
     "integers on floats": (pa.float64(), 1.0, [1, 2]),
     "floats on integers": (pa.int64(), 1, [1.0]),
     "both": (pa.int64(), 1, [1.0, 3]),
@@ -260,36 +256,20 @@ TRAPS = {
     "integers of both signs": (pa.uint64(), 2**64 - 1, [0, 2**64 - 1]),
     "dates on date64": (pa.date64(), DAY, [DAY]),
     "midnight on date64": (pa.date64(), DAY, [MIDNIGHT]),
-    "decimals of other places": (
-        pa.decimal128(10, 2),
-        Decimal("1.10"),
-        [Decimal("1.1"), Decimal("1.1000")],
-    ),
-    "floats on decimals": (pa.decimal128(10, 2), Decimal("1.10"), [1.1]),
+    "decimals of other places": (CENTS, PRICE, [Decimal("1.1"), Decimal("1.1000")]),
+    "floats on decimals": (CENTS, PRICE, [1.1]),
     "small floats": (pa.float32(), np.float32(0.1), [np.float32(0.1), 2]),
     "NaN": (pa.float64(), NAN, [np.nan]),
     "a negative zero": (pa.float64(), 0.0, [-0.0]),
-    "zones": (
-        pa.timestamp("us", "UTC"),
-        MIDNIGHT.replace(tzinfo=UTC),
-        [MIDNIGHT.replace(tzinfo=UTC).astimezone(BERLIN), pd.Timestamp(0, tz="UTC")],
-    ),
-    "a fold": (
-        pa.timestamp("us", "Europe/Berlin"),
-        dt.datetime(2024, 10, 27, 1, tzinfo=UTC),
-        [dt.datetime(2024, 10, 27, 2, fold=1, tzinfo=BERLIN)],
-    ),
+    "zones": (pa.timestamp("us", "UTC"), IN_UTC, [IN_UTC.astimezone(BERLIN), ZERO]),
+    "a fold": (IN_BERLIN, ONE, [SECOND_TWO]),
     "UUIDs": (pa.uuid(), b"a" * 16, [uuid.UUID(bytes=b"a" * 16)]),
     "bytes with a zero": (pa.binary(), b"a\0", [np.bytes_(b"a\0"), b"a\0"]),
     "categories of pandas": (pa.string(), "a", pd.Categorical(["a", "b"])),
     "categories of Polars": (pa.string(), "a", pl.Series(["a"], dtype=pl.Categorical)),
     "nullable integers": (pa.int8(), 1, pd.array([1, 2], "Int64")),
     "an index": (pa.timestamp("us"), MIDNIGHT, pd.DatetimeIndex([MIDNIGHT])),
-    "integers of 128 bits": (
-        pa.decimal128(38, 0),
-        Decimal(10**30),
-        pl.Series([10**30], dtype=pl.Int128),
-    ),
+    "integers of 128 bits": (pa.decimal128(38, 0), Decimal(10**30), INT128),
     "a range": (pa.int64(), 1, range(2)),
     "a set": (pa.string(), "a", {"a"}),
 }
