@@ -67,27 +67,22 @@ def fails(kind: type[Exception], words: str):
     )
 
 
+n = pl.col("n")
+k = pl.col("k")
+s = pl.col("s")
 STEPS = {
     "head": lambda query, _: query.head(450),
     "no rows": lambda query, _: query.head(0),
     "slice": lambda query, _: query.slice(690, 40),
     "slice from the end": lambda query, _: query.slice(-900, 300),
     "tail": lambda query, _: query.tail(800),
-    "filter": lambda query, _: query.filter(pl.col("n") % 3 == 1),
-    "filter of the service": lambda query, _: query.filter(
-        pl.col("n") > 500, pl.col("k") != "k1"
-    ),
-    "filter by what is read whole": lambda query, _: query.filter(
-        pl.col("n") > pl.col("n").mean()
-    ),
-    "filter by the row before": lambda query, _: query.filter(
-        pl.col("n").shift(1) % 2 == 0
-    ),
+    "filter": lambda query, _: query.filter(n % 3 == 1),
+    "filter of the service": lambda query, _: query.filter(n > 500, k != "k1"),
+    "filter by what is read whole": lambda query, _: query.filter(n > n.mean()),
+    "filter by the row before": lambda query, _: query.filter(n.shift(1) % 2 == 0),
     "select": lambda query, _: query.select("k", "n"),
     "with_row_index": lambda query, number: query.with_row_index(f"row {number}"),
-    "group_by": lambda query, _: query.group_by("k", maintain_order=True).agg(
-        pl.col("n").sum()
-    ),
+    "group_by": lambda query, _: query.group_by("k", maintain_order=True).agg(n.sum()),
     "sort": lambda query, _: query.sort("n", descending=True, nulls_last=True),
     "first of sorted": lambda query, _: query.sort("n").head(15),
 }
@@ -115,14 +110,14 @@ def test_every_step_gives_the_same_when_it_streams(table, step):
 
 
 FILTERS = [
-    pl.col("n") >= 1990,
-    (pl.col("k") == "k3") & (pl.col("x") < 5),
-    pl.col("c").is_in(["c1", "c9"]) & (pl.col("n") % 2 == 0),
-    pl.col("n").is_null() | (pl.col("at") < pl.col("at").min()),
-    (pl.col("n") > 1900) & (pl.col("n") > pl.col("n").mean()),
-    (pl.col("n") > 5) & (pl.col("n").shift() == 5),
-    ~pl.col("n").is_between(7, 1995),
-    pl.col("n") > 1989.5,
+    n >= 1990,
+    (k == "k3") & (pl.col("x") < 5),
+    pl.col("c").is_in(["c1", "c9"]) & (n % 2 == 0),
+    n.is_null() | (pl.col("at") < pl.col("at").min()),
+    (n > 1900) & (n > n.mean()),
+    (n > 5) & (n.shift() == 5),
+    ~n.is_between(7, 1995),
+    n > 1989.5,
 ]
 
 
@@ -293,8 +288,6 @@ def test_a_filter_by_a_moment_that_cannot_be_printed_reads_what_it_should(table,
 
 # What is asked of a service
 
-n = pl.col("n")
-s = pl.col("s")
 ROWS = pa.table({"n": [1, 2, 3], "s": ["a", "b", "c"]})
 FIELDS = rt.data_type(pa.struct(ROWS.schema))["fields"]
 
