@@ -454,17 +454,12 @@ def test_text_is_refused_for_other_columns_and_cast_by_dtypes(
     assert place.read(name)["c"].to_pylist() == [None, value]
 
 
+HALF = Decimal("0.5")
 WIDER = [  # a column of the table, a value, the type that holds both, and the row
     ("int64", 9.5, pa.float64(), "float64", [1.0, 9.5]),
     ("int8", 300, pa.int64(), "int64", [1, 300]),
     ("float32", 0.1, pa.float64(), "float64", [1.0, 0.1]),
-    (
-        "int64",
-        Decimal("0.5"),
-        pa.decimal128(9, 2),
-        "decimal128(22, 2)",
-        [1, Decimal("0.5")],
-    ),
+    ("int64", HALF, pa.decimal128(9, 2), "decimal128(22, 2)", [1, HALF]),
 ]
 
 
