@@ -18,7 +18,7 @@ import pytest
 
 import rt_frames as rt
 from tests.support.faults import MIB, certificates
-from tests.support.processes import Program
+from tests.support.processes import Program, python
 from tests.support.servers import KEY, Connection, Server, usual
 
 # seconds, on a busy machine: an event cannot show that nothing was waited for
@@ -26,66 +26,6 @@ AT_ONCE = 10.0
 # seconds of what must not be waited for
 LONG = 30
 
-PROGRAM = """
-import sys, threading, time
-import numpy as np, polars as pl, pyarrow as pa
-import rt_frames as rt
-
-over = threading.Event()
-SCHEMA = pa.schema([("a", pa.int64())])
-BATCH = pa.record_batch([np.random.default_rng(0).integers(2**62, size=2**17)], SCHEMA)
-
-def slow():
-    yield from [BATCH] * 4  # the first leaves once some more are read
-    over.wait({seconds})
-    yield BATCH
-
-def reader():
-    return pa.RecordBatchReader.from_batches(SCHEMA, slow())
-
-def create(data, compression="auto"):
-    client.create_table("t", data, compression=compression)
-
-def text():
-    import polars as pl
-    rows = pl.select(n=pl.int_range(2**22))
-    return rows.select(text=pl.format("a text of row {{}}", pl.col("n")))
-
-def alter(before, after, **choices):
-    plan = rt.plan_alterations(before, after, **choices)
-    changing.alter_columns("t", plan)
-
-calls = {{
-    "list": lambda: client.list_tables(),
-    "alter": lambda: client.table("t").rename({{"a": "b"}}),
-    "small": lambda: create(BATCH),
-    "large": lambda: create(pa.table({{"a": np.arange(2**23)}})),
-    "text": lambda: create(text()),
-    "reader": lambda: create(reader()),
-    "compressed": lambda: create(reader(), "zstd"),
-    "generator": lambda: create(slow()),
-    "upsert": lambda: upsert(pa.table({{"a": np.arange(2**21)}})),
-    "reading upsert": lambda: upsert(slow_keys()),
-    "add": lambda: alter(SCHEMA, WIDER, add_columns=True),
-    "drop": lambda: alter(WIDER, SCHEMA, drop_columns=["b"]),
-    "delete": lambda: changing.table("t").delete(pl.col("a") > 1),
-    "restore": lambda: changing.table("t", version=1).restore(),
-}}
-WIDER = SCHEMA.append(pa.field("b", pa.int8()))
-
-def slow_keys():
-    for n in range(0, 2**19, 2**17):
-        yield pa.record_batch([np.arange(n, n + 2**17)], SCHEMA)
-    over.wait({seconds})
-    yield BATCH
-
-def upsert(data):
-    changing.create_table("t", data, if_exists="upsert", on="a", compression=None)
-
-options = dict(api_key={key!r}, verify={verify!r}, default=False)
-client = rt.connect({url!r}, **options)
-changing = rt.connect({url!r}, dialect="lancedb", **options)
-"""
 DESCRIBED = {
     "version": 1,
     "schema": {
@@ -93,113 +33,22 @@ DESCRIBED = {
     },
 }
 
-IN_TURN = """
-try:
-    for call in map(str.strip, sys.stdin):
-        try:
-            calls[call]()
-        except KeyboardInterrupt as interrupt:
-            print("interrupted", *getattr(interrupt, "__notes__", []), flush=True)
-        print(client.list_tables(), flush=True)
-finally:
-    over.set()
-"""
-
-
-STEPWISE = """
-import sys
-
-TRACED = ("rt_frames", "requests", "urllib3", "queue", "threading", "contextlib")
-
-def interrupt(call, at):
-    # return the interrupt, and whether the call has fewer steps
-    here = sys._getframe()
-    count = 0
-
-    def trace(frame, event, _):
-        nonlocal count
-        if frame.f_globals.get("__name__", "").split(".")[0] in TRACED:
-            # once the call has returned, it has no step more
-            has_returned = event == "return" and frame.f_back is here
-            count += event in ("call", "return") and not has_returned
-            if count == at:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        frame.f_trace_lines = False
-        return trace
-
-    try:
-        sys.settrace(trace)
-        call()
-        sys.settrace(None)
-    except KeyboardInterrupt as interrupt:
-        return interrupt, False
-    return None, count < at
-"""
-EVERYWHERE = """
-step = at = int(sys.stdin.readline())
-while not interrupt(client.list_tables, at)[1]:
-    client.list_tables()
-    at += step
-client.list_tables()
-print(at)
-"""
-ON_A_FOLDER = """
-import collections, functools, lance
-import pyarrow as pa
-import rt_frames as rt
-
-folder, kind, step = sys.argv[1], sys.argv[2], int(sys.argv[3])
-client = rt.connect(folder, default=False)
-
-def state():
-    if "t" not in client.list_tables():
-        return None
-    return lance.dataset(f"{folder}/t.lance").version
-
-def prepare():
-    if state() is None:
-        client.create_table("t", pa.table({"n": [1]}))
-    table = client.table("t")
-    old, new = ("n", "m") if "n" in table.columns else ("m", "n")
-    return {
-        "append": functools.partial(
-            client.create_table, "t", pa.table({old: [1]}), if_exists="append"
-        ),
-        "delete": functools.partial(table.delete, [(old, "==", 1)]),
-        "rename": functools.partial(table.rename, {old: new}),
-        "drop": table.drop,
-    }[kind]
-
-at = step
-found = collections.Counter()
-while True:
-    call = prepare()
-    before = state()
-    interrupted, is_over = interrupt(call, at)
-    if is_over:
-        break
-    at += step
-    # Python ignores an interrupt where it collects something
-    if interrupted is not None:
-        notes = getattr(interrupted, "__notes__", [])
-        said = "; it was carried out" in "".join(notes)
-        found[said, state() != before] += 1
-print(at // step, sorted(found))
-"""
-
 
 class Calling(Program):
     """Calls the service and is interrupted."""
 
     def __init__(
-        self, server: Server, verify: object, code: str, seconds: float = LONG
+        self, server: Server, verify: object, what: str, seconds: float = LONG
     ) -> None:
-        code = (
-            PROGRAM.format(url=server.url, key=KEY, verify=verify, seconds=seconds)
-            + code
+        calls = f"Calls({server.url!r}, {verify!r}, {seconds})"
+        code = f"from tests.support.interrupted import Calls; {calls}.{what}()"
+        super().__init__(
+            sys.executable,
+            "-c",
+            code,
+            stdin=subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
         )
-        super().__init__(sys.executable, "-c", code, stdin=subprocess.PIPE)
 
     def call(self, name: str) -> None:
         self.stdin.write(name + "\n")
@@ -260,14 +109,14 @@ def stalling(request, tmp_path):
 
 STEPS = {
     "plain": [
-        *(
-            ("list", "pause"),
-            ("alter", "answer"),
-            ("small", "pause"),
-            ("large", "body"),
-            ("large", "answer"),
-        ),
-        *(("text", "answer"), ("reader", "batch"), ("generator", "batch")),
+        ("list", "pause"),
+        ("alter", "answer"),
+        ("small", "pause"),
+        ("large", "body"),
+        ("large", "answer"),
+        ("text", "answer"),
+        ("reader", "batch"),
+        ("generator", "batch"),
     ],
     "tls": [
         ("list", "answer"),
@@ -332,7 +181,7 @@ def note_after(call: str, step: str) -> str:
 def interrupt_each(server: Server, verify: object, steps: list) -> None:
     """Interrupt calls, each at a step of its request; then one more call works."""
     script = server.script
-    with Calling(server, verify, IN_TURN) as program:
+    with Calling(server, verify, "in_turn") as program:
         for call, step in steps:
             script.stalled.clear()
             script.step = step
@@ -354,7 +203,7 @@ def interrupt_each(server: Server, verify: object, steps: list) -> None:
 def test_F45_an_interrupt_at_any_step_of_a_request_leaves_nothing_locked(step):
     with (
         Server(script=Stalling()) as server,
-        Calling(server, True, STEPWISE + EVERYWHERE) as program,
+        Calling(server, True, "everywhere") as program,
     ):
         program.call(str(step))
         printed, errors = program.end()
@@ -367,8 +216,9 @@ def test_F45_an_interrupt_at_any_step_of_a_request_leaves_nothing_locked(step):
 def test_F45_an_interrupt_at_any_step_of_a_change_says_whether_it_was_carried_out(
     kind, step, tmp_path
 ):
-    words = sys.executable, "-c", STEPWISE + ON_A_FOLDER, tmp_path, kind, step
-    with Program(*words, seconds=10 * LONG) as program:
+    folder = f"Folder({str(tmp_path)!r}).everywhere({kind!r}, {step})"
+    code = f"from tests.support.interrupted import Folder; {folder}"
+    with python("-c", code, seconds=10 * LONG) as program:
         printed, errors = program.communicate()
     count, _, found = printed.partition(" ")
     assert found == "[(False, False), (True, True)]\n", errors
@@ -381,7 +231,7 @@ def test_F45_a_second_interrupt_ends_the_process_at_once_without_an_abort(
 ):
     server, verify = stalling
     server.script.step = "batch"
-    with Calling(server, verify, "calls['compressed']()") as program:
+    with Calling(server, verify, "compressed") as program:
         assert server.script.stalled.wait(60)
         time.sleep(0.05)
         start = time.monotonic()
@@ -402,9 +252,7 @@ def test_F45_the_interpreter_ends_in_the_middle_of_an_upload_on_a_daemon_thread(
 ):
     server, verify = stalling
     server.script.step = "batch"
-    upload = "threading.Thread(target=calls['compressed'], daemon=True).start()\n"
-    wait = f"{upload}sys.stdin.readline()"
-    with Calling(server, verify, wait, seconds=0.5) as program:
+    with Calling(server, verify, "on_a_daemon_thread", seconds=0.5) as program:
         assert server.script.stalled.wait(60)
         program.call("end")
         program.end()

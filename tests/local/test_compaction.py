@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import random
 import struct
-import subprocess
-import sys
 import threading
 import time
 
@@ -19,7 +17,9 @@ from polars.testing import assert_frame_equal
 
 import rt_frames as rt
 from tests.local.test_multipart import Write
+from tests.support.killed import SECRET, SECRETS, WRITES
 from tests.support.local import JSON, message, unnamed
+from tests.support.processes import python
 
 # of small fragments, and one of a write
 MOST = 33
@@ -171,7 +171,6 @@ def test_compact_merges_at_once_and_keeps_old_versions(tmp_path, client):
     assert client.table("t").compact().version == 6
 
 
-SECRET = "4e07408562bedb8b60ce05c1decfe3ad"
 PEOPLE = pl.DataFrame({"id": [1, 2, 3], "ssn": ["a", SECRET, "c"]})
 NUMBERS = pl.DataFrame({"id": [1], "n": pl.Series([1 / 3], dtype=pl.Float32)})
 
@@ -243,42 +242,16 @@ def test_after_a_purge_no_byte_on_the_disk_is_of_what_was_removed(
     assert len(lance.dataset(str(tmp_path / "t.lance")).versions()) == 1
 
 
-WRITER = """
-import itertools, sys, rt_frames as rt
-from tests.local.test_compaction import KILLED, SECRETS
-client = rt.connect(sys.argv[1], default=False)
-client.table("t").count()
-print("ready", flush=True)
-for number in itertools.count():
-    KILLED[sys.argv[2]](client, number)
-"""
-SECRETS = pl.DataFrame({"id": range(10_000), "ssn": [SECRET] * 10_000})
-KILLED = {
-    "append": lambda client, _: client.create_table("t", SECRETS, if_exists="append"),
-    "upsert": lambda client, _: client.create_table(
-        "t", SECRETS, if_exists="upsert", on="id"
-    ),
-    "cast": lambda client, number: client.table("t").cast(
-        {"ssn": ("string", "large_string")[number % 2]}
-    ),
-    "compact": lambda client, _: client.table("t").compact(purge=True),
-    "replace": lambda client, _: client.create_table("t", SECRETS, if_exists="replace"),
-}
-
-
 def kill_a_writer(root, what, seconds) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(root), what], stdout=subprocess.PIPE
-    ) as writer:
-        assert writer.stdout.readline()
+    with python("-m", "tests.support.killed", root, what) as writer:
+        assert writer.stdout.readline() == "ready\n"
         time.sleep(seconds)
         writer.kill()
 
 
-@pytest.mark.parametrize("what", KILLED)
+@pytest.mark.parametrize("what", WRITES)
 def test_a_purge_leaves_no_byte_of_what_a_killed_write_began(tmp_path, client, what):
-    count = 3
-    for _ in range(count):
+    for _ in range(3):
         client.create_table("t", SECRETS, if_exists="replace")
         kill_a_writer(tmp_path, what, random.uniform(0, 0.2))
         client.table("t").delete([("ssn", "=", SECRET)])

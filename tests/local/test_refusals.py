@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import json
+import re
 
 import pyarrow as pa
 import pytest
@@ -55,129 +56,84 @@ COLUMNS = {
         [{"days": [FAR]}, None], pa.struct([("days", pa.list_(pa.date32()))])
     ),
     "pair": pa.array([{"p": 1, "q": 2}, None], PAIR),
-    "pairs": pa.array([[{"p": 1, "q": 2}], []], pa.list_(PAIR)),
-    "wide": pa.array([{"list": [1]}, {"list": [None, 300]}]),
-    "dec": pa.array([1234, 5]).cast(pa.decimal128(30, 2)),
 }
 BEFORE = nested()
 for column_name, values_of_column in COLUMNS.items():
     BEFORE = BEFORE.append_column(column_name, values_of_column)
 BERLIN = "timestamp:us:Europe/Berlin"
-REFUSED = {  # what is asked, the facts that are told, and a column not to blame
-    "no path": ([{"rename": "k"}], ['"path"']),
-    "unknown field": ([{"path": "n", "name": "k"}], ["'n'", "'name'", "'rename'"]),
-    "a mistyped column": ([rename("dday", "k")], ["'dday'", "did you mean 'day'?"]),
-    "a mistyped field of a struct": (
-        [rename("deep.day.x", "k")],
-        ["'deep.day.x'", "did you mean 'days'?"],
-    ),
-    "a name that is taken inside": ([rename("s.x", "y")], ["'s.x'", "'y'"]),
-    "an incomplete type": (
-        [cast("v", {"type": "list", "fields": [{"name": "item"}]})],
-        ["'v'", "data_type.fields[0]"],
-    ),
-    "a dictionary of dates": ([cast("v", "dict:date32:day:int32:false")], ["'v'"]),
-    "between families": (
-        [cast("n", "double")],
-        ["'n'", "int64", "double", "to integers only"],
-    ),
-    "one bad of two": (
-        [rename("n", "k"), cast("t", "bool")],
-        ["'t'", "string", "bool"],
-        "n",
-    ),
-    "swap and cast": (
-        [cast("n", "int8", rename="m"), rename("m", "n")],
-        ["'n'", "int64", "int8", "send two"],
-    ),
-    "fields that exchange their names, both cast": (
-        [cast("pair.p", "int64", rename="q"), cast("pair.q", "int64", rename="p")],
-        ["'pair.p'", "int32", "send two"],
-    ),
-    "no nulls and a cast": (
-        [no_nulls("n"), cast("m", "int8")],
-        ["'m'", "int64", "int8", "send two"],
-    ),
-    "no nulls where there are": ([no_nulls("at")], ["'at'", "contains nulls"]),
-    "no nulls inside a list": ([no_nulls("l.item.x")], ["'l.item.x'", "inside lists"]),
-    "a column and what is inside": (
-        [cast("v", LIST_64), rename("v.item", "x")],
-        ["'v'", "'v.item'", "two requests"],
-    ),
-    "inside a map": (
-        [rename("map.entries.value", "x")],
-        ["'map.entries.value'", "inside a map"],
-    ),
-    "inside a large_list": (
-        [cast("ll.item.p", "int64")],
-        ["'ll.item.p'", "int32", "int64", "large_list"],
-    ),
-    "a time that does not exist in a zone": (
-        [cast("spring", BERLIN)],
-        ["'spring'", "does not exist", "nonexistent="],
-    ),
-    "a time that exists twice": (
-        [cast("autumn", "timestamp:s:Europe/Berlin")],
-        ["'autumn'", "tz=Europe/Berlin", "exists twice", "ambiguous="],
-    ),
-    "a date that nanoseconds cannot hold": (
-        [cast("day", "timestamp:ns:-")],
-        ["'day'", "date32[day]", "would wrap"],
-    ),
-    "such a date in a list in a struct": (
-        [cast("deep.days", lists_of("timestamp:ns:UTC"))],
-        ["'deep.days'", "timestamp[ns, tz=UTC]", "would wrap"],
-    ),
-    "a change inside lists beside one that is done": (
-        [no_nulls("n"), no_nulls("l.item.x")],
-        ["'l.item.x'"],
-        "n",
-    ),
-    "a column with nulls beside one without": (
-        [no_nulls("n"), no_nulls("at")],
-        ["'at' (nullable=False)"],
-        "n",
-    ),
-    "a value beyond a type beside those within": (
-        [cast("n", "int32"), rename("t", "u"), cast("big", "int8")],
-        ["'n' (from int64 to int32)", "'big' (from int64 to int8)", "type Int8"],
-        "t",
-    ),
-    "what goes together in no request": (
-        [rename("t", "u"), cast("n", "int8", rename="m"), rename("m", "n")],
-        ["'n' (rename to 'm', from int64 to int8)", "'t' (rename to 'u')", "'m'"],
-    ),
+BERLIN_S = "timestamp:s:Europe/Berlin"
+NO_ITEM = {"type": "list", "fields": [{"name": "item"}]}
+SWAP = [cast("n", "int8", rename="m"), rename("m", "n")]
+SWAP_P = cast("pair.p", "int64", rename="q")
+SWAP_Q = cast("pair.q", "int64", rename="p")
+UTC_NS = lists_of("timestamp:ns:UTC")
+N_TO_M = r"'n' \(rename to 'm', from int64 to int8\)"
+REFUSED = {
+    "no path": ([{"rename": "k"}], 'a string "path"'),
+    "unknown member": ([{"path": "n", "name": "k"}], "'n': unknown 'name'.* 'rename'"),
+    "mistyped column": ([rename("dday", "k")], r"'dday' \(did you mean 'day'\?\)"),
+    "mistyped field": ([rename("deep.day.x", "k")], r"'deep.day.x' .* mean 'days'\?"),
+    "taken name inside": ([rename("s.x", "y")], "'s.x' to 'y'"),
+    "incomplete type": ([cast("v", NO_ITEM)], r"'v'.*data_type\.fields\[0\]"),
+    "codes of dates": ([cast("v", "dict:date32:day:int32:false")], "'v'"),
+    "between families": ([cast("n", "double")], "'n'.* int64 to double.*integers only"),
+    "swap and cast": (SWAP, "'n'.* int64 to int8.* send two"),
+    "swap beside a name": ([rename("t", "u"), *SWAP], f"{N_TO_M}.*'t' .*'u'.*'m'"),
+    "swap inside": ([SWAP_P, SWAP_Q], "'pair.p'.* int32 .* send two"),
+    "no nulls, a cast": ([no_nulls("n"), cast("m", "int8")], "'m'.* int8.* send two"),
+    "nulls": ([no_nulls("at")], "'at' .* contains nulls"),
+    "nulls inside": ([no_nulls("l.item.x")], "'l.item.x' .* inside lists"),
+    "both": ([cast("v", LIST_64), rename("v.item", "x")], "'v' .*'v.item'.* two req"),
+    "in a map": ([rename("map.entries.value", "x")], "'map.entries.value'.* a map"),
+    "large list": ([cast("ll.item.p", "int64")], "'ll.item.p'.* int32 to int64.*large"),
+    "no time": ([cast("spring", BERLIN)], "'spring'.*does not exist.*nonexistent="),
+    "two times": ([cast("autumn", BERLIN_S)], "'autumn'.*Berlin.* twice.* ambiguous="),
+    "far date": ([cast("day", "timestamp:ns:-")], r"'day'.*date32\[day\].* would wrap"),
+    "inside": ([cast("deep.days", UTC_NS)], r"'deep.days'.*ns, tz=UTC\].* would wrap"),
 }
 
 
-@pytest.mark.parametrize(
-    ("alterations", "said", "blameless"),
-    [(*row, "")[:3] for row in REFUSED.values()],
-    ids=REFUSED,
-)
+@pytest.mark.parametrize(("alterations", "words"), REFUSED.values(), ids=REFUSED)
 def test_S06_an_alteration_that_makes_no_sense_is_refused_by_name_and_changes_nothing(
-    caller, alterations, said, blameless
+    caller, alterations, words
 ):
     caller.create("t", BEFORE)
-    orders = [alterations]
-    if blameless:
-        orders.append(alterations[::-1])
-    for order in orders:
-        told = message(caller.alter("t", *order), 400)
-        assert [words for words in said if words not in told] == []
-        assert f"column {blameless!r}" not in told
+    assert re.search(words, message(caller.alter("t", *alterations), 400))
     assert caller.version("t") == 1
     assert caller.read("t").equals(BEFORE)
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        (b"[" * 100_000, "JSON"),
-        (b'{"alterations": []}', '"alterations"'),
-        (b'{"alterations": [{"path": "n", "rename": "k"}], "dry": true}', "'dry'"),
-    ],
-)
+BEYOND = [cast("n", "int32"), rename("t", "u"), cast("big", "int8")]
+ONE_OF_SEVERAL = [  # what is asked, what is said, and the column that is not to blame
+    ([rename("n", "k"), cast("t", "bool")], "'t' .*string to bool", "n"),
+    ([no_nulls("n"), no_nulls("l.item.x")], "'l.item.x'", "n"),
+    ([no_nulls("n"), no_nulls("at")], r"'at' \(nullable=False\)", "n"),
+    (BEYOND, r"'n' \(from int64 to int32\)", "t"),
+    (BEYOND, r"'big' \(from int64 to int8\).*type Int8", "t"),
+]
+
+
+@pytest.mark.parametrize(("alterations", "words", "blameless"), ONE_OF_SEVERAL, ids=str)
+@pytest.mark.parametrize("order", [1, -1])
+def test_S06_of_several_alterations_the_one_that_makes_no_sense_is_named(
+    caller, alterations, words, blameless, order
+):
+    caller.create("t", BEFORE)
+    told = message(caller.alter("t", *alterations[::order]), 400)
+    assert re.search(words, told)
+    assert f"column {blameless!r}" not in told
+    assert caller.version("t") == 1
+    assert caller.read("t").equals(BEFORE)
+
+
+NO_LISTS = [
+    (b"[" * 100_000, "JSON"),
+    (b'{"alterations": []}', '"alterations"'),
+    (b'{"alterations": [{"path": "n", "rename": "k"}], "dry": true}', "'dry'"),
+]
+
+
+@pytest.mark.parametrize(("body", "words"), NO_LISTS)
 def test_S06_a_body_that_is_no_list_of_alterations_is_refused(caller, body, words):
     caller.create("t", NUMBERS)
     answer = caller.send("POST", "/v1/table/t/alter_columns", body, content_type=JSON)
@@ -280,37 +236,21 @@ NULL_IN_MAP = pa.MapArray.from_arrays(
     array(INT8, None),
     type=pa.map_(pa.string(), not_null(INT8)),
 )
+DAY_IN_STRUCT = pa.StructArray.from_arrays([HALF_DAY], ["x"])
+NULL_IN_STRUCT = pa.StructArray.from_arrays(
+    [array(INT8, 1, None)], fields=[not_null(INT8)]
+)
 VALUES = {
-    "such a date in a struct": (
-        pa.StructArray.from_arrays([HALF_DAY], ["x"]),
-        "'c'",
-        "whole number of days",
-    ),
-    "null in a field that is not nullable": (
-        pa.StructArray.from_arrays([array(INT8, 1, None)], fields=[not_null(INT8)]),
-        "'c.x'",
-        "contains nulls",
-    ),
-    "such a null in a list": (NULL_IN_LIST, "'c.x'", "contains nulls"),
-    "such a null in a map": (NULL_IN_MAP, "'c.entries.value'", "contains nulls"),
+    "half a day in a struct": (DAY_IN_STRUCT, "'c'", "whole number of days"),
+    "null in a struct": (NULL_IN_STRUCT, "'c.x'", "contains nulls"),
+    "null in a list": (NULL_IN_LIST, "'c.x'", "contains nulls"),
+    "null in a map": (NULL_IN_MAP, "'c.entries.value'", "contains nulls"),
     "empty text for JSON": (json_of("1", None, ""), "'c'", "Expecting"),
-    "JSON of 65 bits": (json_of('{"a": [18446744073709551616]}'), "'c'", "64 bits"),
-    "JSON with an endless exponent": (
-        json_of('{"a": 1e-99999999999999999999}'),
-        "'c'",
-        "64 bits",
-    ),
-    "JSON with NaN": (json_of('{"a": [NaN]}'), "'c'", "JSON compliant"),
-    "JSON with half a surrogate pair": (
-        json_of('{"a": "\\ud800"}'),
-        "'c'",
-        "surrogates",
-    ),
-    "JSON of one name twice": (
-        json_of('{"a": 1, "a": 2}'),
-        "'c'",
-        "'a' more than once",
-    ),
+    "65 bits": (json_of('{"a": [18446744073709551616]}'), "'c'", "64 bits"),
+    "endless exponent": (json_of(f'{{"a": 1e-{"9" * 20}}}'), "'c'", "64 bits"),
+    "NaN": (json_of('{"a": [NaN]}'), "'c'", "JSON compliant"),
+    "half a surrogate": (json_of('{"a": "\\ud800"}'), "'c'", "surrogates"),
+    "a name twice": (json_of('{"a": 1, "a": 2}'), "'c'", "'a' more than once"),
     "JSON in a list in a struct": (OUTSIDE, "'c.x.item'", "1e400"),
 }
 
@@ -326,19 +266,14 @@ def test_a_value_that_tables_cannot_hold_is_refused_with_its_path(
     assert caller.tables() == []
 
 
-MIDNIGHT = pa.array([0] * 5, pa.date64())
+MIDNIGHTS = pa.array([0] * 5, pa.date64())
+TIMES = pa.array([1, None, 86_400], pa.int32()).view(pa.time32("s"))
 INVALID = {
-    "date64 of half a day": (pa.chunked_array([MIDNIGHT, HALF_DAY]), "row 5"),
-    "time beyond a day": (
-        pa.array([1, None, 86_400], pa.int32()).view(pa.time32("s")),
-        "row 2",
-    ),
+    "date64 of half a day": (pa.chunked_array([MIDNIGHTS, HALF_DAY]), "row 5"),
+    "time beyond a day": (TIMES, "row 2"),
     "no UTF-8": (pa.array([b"a", b"\xff"]).view(pa.string()), "row 1"),
     "no JSON": (json_of("1", None, "{"), "row 2"),
-    "no JSON in a later batch": (
-        pa.chunked_array([json_of("1", "2"), json_of("3", "nope")]),
-        "row 3",
-    ),
+    "in a later batch": (pa.chunked_array([json_of("1"), json_of("2", "no")]), "row 2"),
 }
 
 
@@ -481,13 +416,13 @@ def test_json_of_many_forms_and_of_deep_ones_is_read_text_by_text(caller):
     assert "'k' more than once" in message(answer, 400)
 
 
-@pytest.mark.parametrize(
-    ("alike", "text"),
-    [
-        ('{"k\\": 1, \\"k": 0}', '{"k": 1, "k": 0}'),
-        ('{"\\\\u006b": 1, "k": 1}', '{"\\u006b": 1, "k": 1}'),
-    ],
-)
+ESCAPED = [
+    ('{"k\\": 1, \\"k": 0}', '{"k": 1, "k": 0}'),
+    ('{"\\\\u006b": 1, "k": 1}', '{"\\u006b": 1, "k": 1}'),
+]
+
+
+@pytest.mark.parametrize(("alike", "text"), ESCAPED)
 def test_a_name_with_escapes_does_not_stand_for_what_it_says(caller, alike, text):
     answer = caller.create("t", pa.table({"c": json_of(*[alike] * 100, text)}))
     assert "'k' more than once" in message(answer, 400)
