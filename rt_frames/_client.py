@@ -47,7 +47,7 @@ from rt_frames._schema.alterations import (
     as_plan,
     describe_changes,
 )
-from rt_frames._schema.data_type import is_list, iter_fields
+from rt_frames._schema.data_type import is_list, iter_fields, type_text
 from rt_frames._service import alter, changes, history, reads
 from rt_frames._service.hosted import HostedService
 from rt_frames._service.replace_columns import replace_columns
@@ -462,10 +462,7 @@ class RemoteTable:
         # a display never raises
         with contextlib.suppress(Exception):
             found = self._look_up()
-        rows = []
-        for column in self._schema or ():
-            nullable = "" if column.nullable else "no"
-            rows.append((column.name, str(column.type), nullable))
+        rows = listed_columns(self._schema or ())
         title = f"Remote table {self.name}"
         facts = found or self._facts()
         if facts:
@@ -1224,6 +1221,14 @@ class RemoteTable:
                 for path, is_allowed in _items("nullable", nullable)
             ]
         )
+
+
+def listed_columns(schema: Iterable[pa.Field]) -> list[tuple[str, str, str]]:
+    """Return the rows of a listing: names, types, and "no" where no null may be."""
+    return [
+        (column.name, type_text(column.type), "" if column.nullable else "no")
+        for column in schema
+    ]
 
 
 def _check_zone(moment: datetime.date | str) -> datetime.datetime:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from rt_frames import errors
 from rt_frames._frames.given_values import series_to_array
 from rt_frames._frames.to_polars import null_row
+from rt_frames._schema.data_type import show_type
 from rt_frames._schema.leaves import (
     And,
     Condition,
@@ -182,7 +183,7 @@ class _Parser:
         if column is not None:
             if not pa.types.is_boolean(column.type):
                 raise ValueError(
-                    f"where: {column} is {column.type}, not bool; compare it with a "
+                    f"where: {column} is {show_type(column.type)}, not bool; compare it with a "
                     "value"
                 )
             return leaf.make(column, "==", [pa.array([True])])

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from rt_frames._frames.open_options import OpenOptions
 from rt_frames._names import check_column_names, clean_names, name_error
-from rt_frames._schema.data_type import contains
+from rt_frames._schema.data_type import contains, show_type
 from rt_frames._schema.numpy_dtype import numpy_to_arrow
 from rt_frames._schema.objects import ObjectType, infer, to_arrow
 from rt_frames._schema.pandas_dtype import pandas_to_arrow
@@ -340,14 +340,14 @@ def _convert(
 
 def _describe_failure(name: str, target: pa.DataType, reason: Exception) -> str:
     if isinstance(reason, RefusedCast):
-        return f"cannot be cast to {target}: {reason}"
+        return f"cannot be cast to {show_type(target)}: {reason}"
     cure = "correct the value or convert the column first"
     if isinstance(reason, InexactCast):
-        return f"cannot be stored exactly as {target}; {cure}"
+        return f"cannot be stored exactly as {show_type(target)}; {cure}"
     why = str(reason).removeprefix(f"column {name!r}, row 0: ")[:200]
     # Arrow writes of a cast that did not happen as if it had (pyarrow 26)
     why = why.replace("was truncated", "would be truncated")
-    return f"cannot be converted to {target} ({why}); {cure}"
+    return f"cannot be converted to {show_type(target)} ({why}); {cure}"
 
 
 def _to_arrow(name: str, values: np.ndarray[Any, Any], target: _Target) -> Any:

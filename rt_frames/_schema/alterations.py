@@ -17,7 +17,7 @@ from rt_frames._schema.casts import (
     refusal_reason,
     split_reason,
 )
-from rt_frames._schema.data_type import to_data_type
+from rt_frames._schema.data_type import to_data_type, type_text
 from rt_frames._text import (
     MAX_LISTED,
     count,
@@ -145,8 +145,8 @@ class Alteration:
         if self.rename is not None:
             changes.append(f"renamed to {self.rename}")
         if self.data_type is not None:
-            before = "" if self.before is None else f"{self.before} "
-            changes.append(f"{before}to {self.data_type}")
+            before = "" if self.before is None else f"{type_text(self.before)} "
+            changes.append(f"{before}to {type_text(self.data_type)}")
         if self.nullable is not None:
             changes.append(_NULLS[self.nullable])
         return f"{self.path}: {', '.join(changes)}"
@@ -358,7 +358,8 @@ class AlterationPlan(Sequence[Alteration]):
     def _listing(self) -> Listing:
         rows = list(map(_row, self))
         rows += [
-            (column.name, "", "", str(column.type), "add") for column in self.added
+            (column.name, "", "", type_text(column.type), "add")
+            for column in self.added
         ]
         rows += [(name, "", "", "", "drop") for name in self.dropped]
         head = ("path", "new name", "before", "after", "changes")
@@ -477,14 +478,14 @@ def _list_paths(plan: AlterationPlan) -> str:
 
 
 def _row(alteration: Alteration) -> tuple[str, ...]:
-    before = "" if alteration.before is None else str(alteration.before)
+    before = "" if alteration.before is None else type_text(alteration.before)
     after = []
     actions = []
     if alteration.rename is not None:
         actions.append("rename")
     if alteration.data_type is not None:
         actions.append("cast")
-        after.append(str(alteration.data_type))
+        after.append(type_text(alteration.data_type))
     if alteration.nullable is not None:
         actions.append("nullable")
         after.append(_NULLS[alteration.nullable])
@@ -528,7 +529,9 @@ def by_kind(plan: AlterationPlan) -> list[AlterationPlan]:
 def describe_changes(plan: AlterationPlan) -> list[str]:
     """Return each change as a short text."""
     changes = list(map(str, plan))
-    changes += [f"{column.name}: added, {column.type}" for column in plan.added]
+    changes += [
+        f"{column.name}: added, {type_text(column.type)}" for column in plan.added
+    ]
     changes += [f"{name}: dropped" for name in plan.dropped]
     return changes
 

@@ -1,4 +1,4 @@
-"""Arrow's text of a type, as Arrow and our messages print it → the type.
+"""Arrow's text of a type → the type.
 
 ::
 

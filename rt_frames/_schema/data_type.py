@@ -64,6 +64,8 @@ _TYPES = {
     },
 }
 _NAMES = {arrow: name for name, arrow in _TYPES.items()}
+# as frames and tables have them; other indices are told apart by Arrow's own text
+_CATEGORY = re.compile(r"dictionary<values=([^<>]*), indices=int32, ordered=([01])>")
 # read but never sent
 _SYNONYMS = (
     "utf8",
@@ -126,9 +128,23 @@ def has_variable_items(arrow: pa.DataType) -> bool:
     return item != arrow and not fixed
 
 
+def type_text(arrow: pa.DataType) -> str:
+    """Return a type in Arrow's words, but dictionaries as the categories they are.
+
+    Text in a category is large_string, as that of frames is, unless it is named.
+    """
+    return _CATEGORY.sub(_as_category, str(arrow))
+
+
+def _as_category(match: re.Match[str]) -> str:
+    values, ordered = match.groups()
+    kind = "category" if ordered == "0" else "ordered category"
+    return kind if values == "large_string" else f"{kind} of {values}"
+
+
 def show_type(arrow: pa.DataType) -> str:
     """Return a type as text for a message; zones and names of fields may be long."""
-    return one_line(str(arrow), 200)
+    return one_line(type_text(arrow), 200)
 
 
 def storage(arrow: pa.DataType) -> pa.DataType:

@@ -11,7 +11,7 @@ from rt_frames import errors
 from rt_frames._protocol.calls import ARROW_STREAM, Result, add_columns_body, json_body
 from rt_frames._protocol.operations import ADD_COLUMNS, DROP_COLUMNS
 from rt_frames._protocol.responses import Description, parse_version
-from rt_frames._schema.data_type import map_types, storage
+from rt_frames._schema.data_type import map_types, show_type, storage
 from rt_frames._service.changes import change
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _without_added(
             raise error
         raise errors.ConflictError(
             f"table {name!r}: somebody else added column {field.name!r} meanwhile, as "
-            f"{theirs}, not {field.type}; nothing was changed; run the same call again",
+            f"{show_type(theirs)}, not {show_type(field.type)}; nothing was changed; run the same call again",
             **vars(error),
         ) from None
     if len(missing) == len(columns):

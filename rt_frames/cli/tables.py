@@ -62,7 +62,7 @@ def show(
     """
     if rows and as_json:
         raise click.UsageError("--rows and --json cannot be combined; leave one out")
-    from rt_frames._client import service_of
+    from rt_frames._client import listed_columns, service_of
 
     client = connect(**service)
     # all of it is of one version, if the service reports any
@@ -94,10 +94,10 @@ def show(
     if version is not None:
         sizes.append(f"version {version}")
     title = f"{name}: {', '.join(sizes)}, at {table.client}"
-    columns = []
-    for field in schema:
-        nullable = "yes" if field.nullable else "no"
-        columns.append((field.name, str(field.type), nullable))
+    columns = [
+        (column, kind, nullable or "yes")
+        for column, kind, nullable in listed_columns(schema)
+    ]
     click.echo(as_text(Listing(title, ("column", "type", "nullable"), columns)))
     if rows and all_rows:
         click.echo(f"\n{_draw(table.to_arrow(limit=rows))}")

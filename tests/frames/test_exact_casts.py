@@ -402,7 +402,7 @@ CODED = pl.Series(["x"], dtype=pl.Categorical)
 VIEWED = [  # columns that lie in views, and what they are called: what they are sent as
     (pl.DataFrame({"x": ["x"]}), "large_string"),
     (pl.LazyFrame({"x": ["x"]}), "large_string"),
-    (pl.DataFrame({"x": CODED}), "dictionary<values=large_string, "),
+    (pl.DataFrame({"x": CODED}), "category"),
     (pl.DataFrame({"x": [["x"]]}), "large_list<item: large_string>"),
     (pl.DataFrame({"x": [{"y": "x"}]}), "struct<y: large_string>"),
     (pa.table({"x": pa.array(["x"], VIEW)}), "large_string"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import html
 import json
 import pickle
 import re
@@ -315,6 +316,28 @@ def test_a_plan_that_one_request_does_not_take_is_split_casts_first():
     assert [one["path"] for one in others.to_json()["alterations"]] == ["a", "b", "c"]
     assert casts[0].before == others[0].before == I32
     assert all("make two: c" in shown for shown in (str(whole), whole._repr_html_()))
+
+
+SHOWN = {  # what a plan calls the type of an added column
+    "category": pa.dictionary(I32, TEXT),
+    "ordered category": pa.dictionary(I32, TEXT, ordered=True),
+    "category of string": pa.dictionary(I32, pa.string()),
+    "category of int64": pa.dictionary(I32, I64),
+    "large_list<item: category>": pa.large_list(pa.dictionary(I32, TEXT)),
+    "struct<x: category of int64, y: ordered category>": pa.struct(
+        {"x": pa.dictionary(I32, I64), "y": pa.dictionary(I32, TEXT, ordered=True)}
+    ),
+}
+
+
+@pytest.mark.parametrize(("called", "arrow"), SHOWN.items(), ids=[*SHOWN])
+def test_a_dictionary_is_shown_as_a_category(called, arrow):
+    field = pa.field("added", arrow)
+    found = AlterationPlan(added=pa.schema([field]))
+    assert re.search(rf"^added +{re.escape(called)} +add$", repr(found), re.MULTILINE)
+    assert f"<code>{html.escape(called)}</code>" in found._repr_html_()
+    cast = Alteration("a", data_type=pa.dictionary(I32, I64))
+    assert str(dataclasses.replace(cast, before=I64)) == "a: int64 to category of int64"
 
 
 def test_plans_and_alterations_are_values():
