@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
 from rt_frames._schema.data_type import INTEGERS
@@ -73,5 +74,15 @@ def _series(column: pa.ChunkedArray) -> Any:
         except ValueError:
             # the engine concatenates the dictionaries of pages, which may share values
             # (pylance 14)
-            return column.cast(arrow.value_type).dictionary_encode().to_pandas()
+            return _with_each_category_once(column).to_pandas()
     return pd.Series(pd.arrays.ArrowExtensionArray(column))
+
+
+def _with_each_category_once(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the same values by one dictionary, in the order of the first."""
+    words = pa.chunked_array([chunk.dictionary for chunk in column.chunks])
+    words = words.unique().drop_null()
+    codes = pc.index_in(column.cast(words.type), words, skip_nulls=True)
+    return pa.chunked_array(
+        [pa.DictionaryArray.from_arrays(chunk, words) for chunk in codes.chunks]
+    )

@@ -49,6 +49,14 @@ def table(tmp_path):
         yield client.create_table("t", ROWS)
 
 
+def test_categories_keep_their_order_however_many_batches_were_sent(tmp_path):
+    kinds = pd.CategoricalDtype(["a", "b"])
+    frame = pd.DataFrame({"kind": pd.Series(["b", "a", None] * 2000, dtype=kinds)})
+    with rt.connect(tmp_path, default=False) as client:
+        found = client.create_table("t", [frame, frame]).to_pandas()
+    pd.testing.assert_frame_equal(found, pd.concat([frame, frame], ignore_index=True))
+
+
 def test_rows_come_back_as_they_were_sent(table):
     expected = pl.from_arrow(ROWS)
     assert table.to_arrow().equals(ROWS)

@@ -359,8 +359,8 @@ def nest(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType
 
 
 @given(flat | nest(st.recursive(inside, nest, max_leaves=5)))
-def test_what_messages_print_of_a_type_is_read_as_that_type(arrow):
-    printed = str(rt.Alteration("c", data_type=arrow)).removeprefix("c: to ")
+def test_what_arrow_prints_of_a_type_is_read_as_that_type(arrow):
+    printed = str(rt.Alteration("c", data_type=arrow).data_type)
     assert same(rt.Alteration("c", data_type=printed).data_type, arrow)
     assert rt.data_type(f"{printed}[pyarrow]") == rt.data_type(arrow)
 
