@@ -82,7 +82,8 @@ def _with_each_category_once(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the same values by one dictionary, in the order of the first."""
     words = pa.chunked_array([chunk.dictionary for chunk in column.chunks])
     words = words.unique().drop_null()
-    codes = pc.index_in(column.cast(words.type), words, skip_nulls=True)
+    options = pc.SetLookupOptions(words, skip_nulls=True)
+    codes = pc.call_function("index_in", [column.cast(words.type)], options)
     return pa.chunked_array(
         [pa.DictionaryArray.from_arrays(chunk, words) for chunk in codes.chunks]
     )
