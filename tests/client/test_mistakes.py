@@ -125,7 +125,7 @@ MISTAKES = {
     'rt.to_table(df, "sales", "replace")': "pass it as if_exists='replace'",
     'rt.tee(df, "sales", "replace")': "pass it as if_exists='replace'",
     'client.create_table("sales", df, "replace")': "pass it as if_exists='replace'",
-    'rt.to_table(df, "sales", 1.5)': "to_table: got 1.5 by position; pass it by its keyword, one of client, dtypes, ",
+    'rt.to_table(df, "sales", 1.5)': "to_table: got 1.5 by position; pass it by its keyword, one of if_exists, on, ",
     't.to_pandas(pl.col("sold") > 3)': "pass it as where=<Expr",
     't.to_polars(pl.col("sold") > 3)': "pass it as where=<Expr",
     't.to_arrow(pl.col("sold") > 3, 5)': "pass it as where=<Expr",

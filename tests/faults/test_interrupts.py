@@ -172,9 +172,15 @@ def note_after(call: str, step: str) -> str:
     if step != "answer" or call == "list":
         return ""
     action = NOTES.get(call, NOTES["small"])
+    look = "check the table"
+    if call == "alter":
+        look = (
+            "no request of this service shows the table's columns: look at them in the "
+            "service's dashboard"
+        )
     return (
         f" the request to {action} was sent before the interrupt; "
-        "it may still be carried out: check the table before sending it again"
+        f"it may still be carried out: {look} before sending it again"
     )
 
 
