@@ -21,9 +21,11 @@ MAX_OVERWRITES = 9
 MAX_FORGOTTEN = 300
 # an unreferenced file younger than this may belong to a write in progress
 IN_USE = datetime.timedelta(hours=1)
-# in a table's folder while it is written to, and later if the process is killed
+# a clock that shows an earlier time is wrong, as one that begins in 1970
+_FIRST = datetime.datetime(2025, 1, 1, tzinfo=datetime.UTC).timestamp()
+# in a table's folder while it is written to, and later if that fails
 _WRITING = "_rt_frames_writing"
-# the names of files there that killed processes began
+# the names of files there that such writes began
 _BEGUN = "_rt_frames_begun"
 
 
@@ -77,32 +79,38 @@ def purge_versions(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def marking_writes(folder: Path) -> Iterator[None]:
-    """List what the last process began in a table's folder, if it was killed.
+def marking_writes(folder: Path, lost_since: float | None = None) -> Iterator[None]:
+    """List what was begun in a table's folder, and is in none of its versions.
 
-    In the block, a mark tells the next one to do so. The caller holds the table's lock.
+    A write that fails or is killed leaves a mark, by which the next one lists its
+    files. So are those of a version that was lost, which came after ``lost_since``. The
+    caller holds the table's lock.
     """
     mark = folder / _WRITING
     # what a disk without room does not list is removed an hour later
     with contextlib.suppress(OSError):
+        since = [] if lost_since is None else [lost_since]
         if mark.exists():
-            _list_begun(folder, mark.stat().st_mtime)
+            since.append(mark.stat().st_mtime)
+        if since:
+            _list_begun(folder, min(since))
         mark.touch()
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            mark.unlink()
+    yield
+    with contextlib.suppress(OSError):
+        mark.unlink()
 
 
 def _list_begun(folder: Path, since: float) -> None:
-    """List the files that are no older, manifests and Lance's hint apart."""
-    with (folder / _BEGUN).open("a", encoding="utf-8") as begun:
-        for path in folder.rglob("*"):
-            # staged files were written before, and then renamed
-            is_new = path.is_file() and path.stat().st_ctime >= since
-            if is_new and path.suffix not in (".manifest", ".json"):
-                print(path.relative_to(folder), file=begun)
+    """List the files that are no older, without manifests, Lance's hint and lists."""
+    begun = []
+    for path in folder.rglob("*"):
+        # staged files were written before, and then renamed
+        is_new = path.is_file() and path.stat().st_ctime >= since
+        if is_new and path.suffix not in ("", ".manifest", ".json"):
+            begun.append(f"{path.relative_to(folder)}\n")
+    if begun:
+        with (folder / _BEGUN).open("a", encoding="utf-8") as listed:
+            listed.writelines(begun)
 
 
 def _remove_versions(
@@ -129,7 +137,8 @@ def _count_replaced(folder: Path, versions: list[int], age: datetime.timedelta) 
     """Count the versions that were replaced longer ago than this.
 
     A version was replaced when the next one was written, or the one after that, if the
-    next one's clock was wrong: it is before the version's own time, or in the future.
+    next one's clock was wrong: it is before the version's own time, before any table of
+    this package, or in the future.
     """
     seconds = age.total_seconds()
     now = time.time()
@@ -143,7 +152,7 @@ def _count_replaced(folder: Path, versions: list[int], age: datetime.timedelta) 
         now = newest
     for index, version in enumerate(versions[:-1]):
         own = written_at(version)
-        since = own if own <= now else 0
+        since = own if _FIRST <= own <= now else _FIRST
         later = map(written_at, itertools.islice(versions, index + 1, None))
         replaced = next((at for at in later if since <= at <= now), now)
         if replaced > now - seconds:

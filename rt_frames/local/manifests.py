@@ -48,13 +48,16 @@ def newest_version(folder: Path) -> int:
     return _find_newest(folder)[0]
 
 
-def set_aside(folder: Path) -> None:
+def set_aside(folder: Path) -> float | None:
     """Rename the manifests that a power cut has cut, with which every write fails.
 
-    The caller holds the table's lock. The next write uses their numbers again.
+    The caller holds the table's lock. The next write uses their numbers again. Return
+    when the version before them was written, or None if there are none.
     """
-    for version in _find_newest(folder)[1]:
+    newest, cut = _find_newest(folder)
+    for version in cut:
         _rename(folder, version)
+    return locate(folder, newest).stat().st_mtime if cut else None
 
 
 def set_aside_newest(folder: Path) -> bool:

@@ -443,10 +443,11 @@ class Store:
             # the previous holder of the lock may have dropped or replaced the folder
             if not exists:
                 raise Missing(name)
+            lost_since = None
             # a table of which nothing can be read is dropped or replaced
             with contextlib.suppress(manifests.Damaged, OSError):
-                manifests.set_aside(folder)
-            locks.enter_context(cleanup.marking_writes(folder))
+                lost_since = manifests.set_aside(folder)
+            locks.enter_context(cleanup.marking_writes(folder, lost_since))
             yield folder
 
 

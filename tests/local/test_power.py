@@ -13,7 +13,7 @@ import pytest
 
 import rt_frames as rt
 from rt_frames.errors import ServerError, TableNotFoundError
-from tests.support.local import manifests
+from tests.support.local import manifests, unnamed
 
 ROWS = pl.DataFrame({"id": [1, 2, 3], "v": [1, 2, 3]})
 MORE = pl.DataFrame({"id": [4], "v": [4]})
@@ -98,6 +98,8 @@ def test_the_next_write_uses_its_number_again(root, client, how, what):
     assert max(manifests(root)) == max(manifests(root, "u"))
     damaged = newest.with_name(f"{newest.name}.damaged")
     assert what == "purge" or damaged.read_bytes() == content
+    client.table("t").compact(purge=True)
+    assert unnamed(root) == []
 
 
 def test_several_versions_may_be_cut(root, client):

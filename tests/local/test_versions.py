@@ -301,6 +301,7 @@ CLOCKS = {
     "behind once": ([50, 40, 5e5, 3, 2], 1),
     "behind at the last write": ([50, 40, 3, 5e5], 0),
     "behind, after a long time": ([5000, 5e5, 2], 0),
+    "behind until the last write": ([5e5, 5e5, 5e5, 0.1], 0),
     "behind at first": ([5e5, 40, 3, 2], 1),
     "ahead once": ([50, 40, -1e5, 3, 2], 1),
     "ahead once, long ago": ([60, 50, -1e5, 40, 30, 3], 4),
