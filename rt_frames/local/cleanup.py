@@ -82,9 +82,9 @@ def purge_versions(folder: Path) -> None:
 def marking_writes(folder: Path, lost_since: float | None = None) -> Iterator[None]:
     """List what was begun in a table's folder, and is in none of its versions.
 
-    A write that fails or is killed leaves a mark, by which the next one lists its
-    files. So are those of a version that was lost, which came after ``lost_since``. The
-    caller holds the table's lock.
+    A block that fails lists its files, or, on a disk without room and if the process is
+    killed, leaves a mark by which the next one does. So are those of a version that was
+    lost, which came after ``lost_since``. The caller holds the table's lock.
     """
     mark = folder / _WRITING
     # what a disk without room does not list is removed an hour later
@@ -95,9 +95,15 @@ def marking_writes(folder: Path, lost_since: float | None = None) -> Iterator[No
         if since:
             _list_begun(folder, min(since))
         mark.touch()
-    yield
-    with contextlib.suppress(OSError):
-        mark.unlink()
+    has_failed = True
+    try:
+        yield
+        has_failed = False
+    finally:
+        with contextlib.suppress(OSError):
+            if has_failed:
+                _list_begun(folder, mark.stat().st_mtime)
+            mark.unlink()
 
 
 def _list_begun(folder: Path, since: float) -> None:
