@@ -308,6 +308,11 @@ _READERS = {
 }
 
 
+def _is_iterator(data: Any) -> bool:
+    # as is a grouped frame of Polars 1.35, of which each item is a pair
+    return isinstance(data, Iterator) and not hasattr(data, "agg")
+
+
 def _advice(data: Any) -> str:
     """Return why data is not a frame, and how to make a frame of it."""
     if hasattr(data, "to_frame"):
@@ -564,7 +569,7 @@ _FORMS = (
         sample=lambda data: data[0] if data else None,
         holds_frames=True,
     ),
-    _Form(lambda data: isinstance(data, Iterator), _open_iterator, holds_frames=True),
+    _Form(_is_iterator, _open_iterator, holds_frames=True),
     # all else may at least export a schema
     _Form(lambda _: True, schema=_exported_schema),
 )

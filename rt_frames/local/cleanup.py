@@ -112,7 +112,8 @@ def _list_begun(folder: Path, since: float) -> None:
     for path in folder.rglob("*"):
         # staged files were written before, and then renamed
         is_new = path.is_file() and path.stat().st_ctime >= since
-        if is_new and path.suffix not in ("", ".manifest", ".json"):
+        is_list = path.name in (_WRITING, _BEGUN)
+        if is_new and not is_list and path.suffix not in (".manifest", ".json"):
             begun.append(f"{path.relative_to(folder)}\n")
     if begun:
         with (folder / _BEGUN).open("a", encoding="utf-8") as listed:
