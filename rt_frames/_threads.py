@@ -49,7 +49,7 @@ class Worker:
         except BaseException as error:
             # an interrupt may keep this object alive, and so the thread
             self._calls.put(None)
-            # Python 3.13's may be that of a lock
+            # in its place may come the error of a lock (Python 3.11)
             if isinstance(error.__context__, KeyboardInterrupt):
                 raise error.__context__ from None
             raise
