@@ -6,6 +6,7 @@ It is cheroot's server as it is, on daemon threads, which end with the process.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import datetime
 import hmac
 import http
@@ -211,7 +212,17 @@ class _Running:
     """A server that listens, as a WSGI application."""
 
     def __init__(self, application: Any, key: str, bind: tuple[str, int]) -> None:
+        from cheroot.server import HTTPConnection
         from cheroot.wsgi import Server
+
+        class Connection(HTTPConnection):
+            def close(self) -> None:
+                # cheroot 11.1 leaves the writer to its finalizer, and Python 3.13
+                # prints what that raises where the client is gone
+                with contextlib.suppress(OSError):
+                    self.socket.settimeout(0)
+                    self.wfile.close()
+                super().close()
 
         self._application = application
         self._key = key.encode()
@@ -231,6 +242,7 @@ class _Running:
             shutdown_timeout=1,
         )
         server.error_log = _log_error
+        server.ConnectionClass = Connection
         self.server = server
 
     def start(self) -> None:

@@ -105,17 +105,16 @@ def test_eighty_streams_are_read_at_once(place, name):
 
 
 def test_a_cursor_that_belongs_to_its_thread_is_a_source(place, name):
-    connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE TABLE t (n INTEGER)")
-    connection.executemany("INSERT INTO t VALUES (?)", [(n,) for n in range(3000)])
-
     def frames():
         cursor = connection.execute("SELECT n FROM t")
         while rows := cursor.fetchmany(1000):
             yield pl.DataFrame(rows, schema=["n"], orient="row")
 
-    place.create(name, frames())
-    place.append(name, frames())
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE t (n INTEGER)")
+        connection.executemany("INSERT INTO t VALUES (?)", [(n,) for n in range(3000)])
+        place.create(name, frames())
+        place.append(name, frames())
     assert numbers(place, name) == sorted([*range(3000)] * 2)
 
 
