@@ -212,10 +212,9 @@ class _Running:
     """A server that listens, as a WSGI application."""
 
     def __init__(self, application: Any, key: str, bind: tuple[str, int]) -> None:
-        from cheroot.server import HTTPConnection
-        from cheroot.wsgi import Server
+        from cheroot import server, wsgi
 
-        class Connection(HTTPConnection):
+        class Connection(server.HTTPConnection):
             def close(self) -> None:
                 # cheroot 11.1 leaves the writer to its finalizer, and Python 3.13
                 # prints what that raises where the client is gone
@@ -232,7 +231,7 @@ class _Running:
         self._requests: set[Patience] = set()
         self._stopping = threading.Event()
         self._stopped = threading.Event()
-        server: Any = Server(
+        listener: Any = wsgi.Server(
             bind,
             self,
             numthreads=THREADS,
@@ -241,9 +240,9 @@ class _Running:
             timeout=PAUSE_SECONDS,
             shutdown_timeout=1,
         )
-        server.error_log = _log_error
-        server.ConnectionClass = Connection
-        self.server = server
+        listener.error_log = _log_error
+        listener.ConnectionClass = Connection
+        self.server = listener
 
     def start(self) -> None:
         """Listen, on threads that the interpreter does not wait for."""
