@@ -127,12 +127,13 @@ def test_every_kind_of_write_costs_what_it_did(tmp_path):
         pytest.skip("needs strace, and leave to trace")
     root = tmp_path / "tables"
     trace(tmp_path / "log", sys.executable, "-m", __name__, root)
-    # a glob of Python 3.13 makes seven fewer; another opening of a table would be ten
-    expected = {
-        name: (pytest.approx(calls, abs=8), *others)
-        for name, (calls, *others) in COSTS.items()
-    }
-    assert measure(root, tmp_path / "log") == expected
+    costs = measure(root, tmp_path / "log")
+    assert costs.keys() == COSTS.keys()
+    for name, (most, *others) in COSTS.items():
+        calls, *measured = costs[name]
+        assert measured == others, name
+        # newer Pythons look at files less often
+        assert calls <= most, name
 
 
 if __name__ == "__main__":
