@@ -3,8 +3,9 @@
 `MEANINGS` is the whole of it, a row for each case; the first row that fits counts. The
 rows of the documented service's statuses come first among the statuses; those that name
 LanceDB's codes follow the documentation of the Lance namespace. `explain` finds the
-row of an ending; `_http/session.py` decides how an attempt ended, and repeats it by
-``repeat`` alone; `_service/outcome.py` writes the sentence.
+row of an ending, and the words for it; `_http/session.py` decides how an attempt ended,
+and repeats it as ``repeat`` says, `_service/multipart.py` a whole write in parts;
+`make_error` in `_service/outcome.py` joins the words to a sentence.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Explain a failed request: the sentence of its error, and what became of the table.
 
-`make_error` writes the sentence. The other functions look at the table once, if the
-outcome is unknown, and return what they found, with a cure.
+`make_error` joins the sentence from the words of `_protocol/meanings.py` and what was
+found. The other functions look at the table once, if the outcome is unknown, and return
+what they found, with a cure, which takes the place of that of `meanings.py`.
 """
 
 from __future__ import annotations
