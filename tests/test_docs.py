@@ -100,8 +100,8 @@ def test_the_readme_prints_what_stands_there_and_runs_from_top_to_bottom_and_aga
     assert shell.stdout.endswith("dropped from_dask, at tables\n")
     assert rt.list_tables() == [name for name in shown if name != "from_dask"]
     assert lance_table("orders").num_rows == 4
-    assert lance_table("flights").num_rows == 11_988
-    assert pl.read_parquet("flights.parquet").height == 11_988
+    assert lance_table("flights").num_rows == 11_999
+    assert pl.read_parquet("flights.parquet").height == 11_999
 
 
 def lance_table(name: str) -> pa.Table:

@@ -21,12 +21,13 @@ import rt_frames as rt
 README = Path(__file__).parents[2] / "README.md"
 START = "<!-- types -->"
 END = "<!-- /types -->"
+SAME = "the same"
 
 # by library: how a program spells a type, and the type
 TYPES: dict[str, dict[str, object]] = {
     "pandas": {
         "`int64`, `Int64`": np.dtype("int64"),
-        "`float64`, `Float64`": np.dtype("float64"),
+        "`float64`, `Float64`": pd.Float64Dtype(),
         "`bool`, `boolean`": pd.BooleanDtype(),
         "`str`, `string`": pd.StringDtype(),
         "`datetime64[ns]`": np.dtype("datetime64[ns]"),
@@ -47,7 +48,7 @@ TYPES: dict[str, dict[str, object]] = {
         '`Datetime("us", "UTC")`': pl.Datetime("us", "UTC"),
         '`Duration("us")`': pl.Duration("us"),
         "`Decimal(10, 2)`": pl.Decimal(10, 2),
-        "`Categorical`, `Enum`": pl.Categorical,
+        "`Categorical`, `Enum`": pl.Enum(["a"]),
         "`List(Int8)`": pl.List(pl.Int8),
         "`Array(Float32, 3)`": pl.Array(pl.Float32, 3),
         '`Struct({"x": Int8})`': pl.Struct({"x": pl.Int8}),
@@ -100,10 +101,13 @@ def read_back(library: str, dtype: object) -> str:
     ):
         table = client.create_table("t", pa.table({"c": pa.nulls(1, arrow)}))
         if library == "Polars":
-            return f"`{table.to_polars().dtypes[0]!r}`"
-        plain = str(table.to_pandas(limit=0).dtypes.iloc[0])
-        nulls = str(table.to_pandas().dtypes.iloc[0])
-    return f"`{plain}`" if plain == nulls else f"`{plain}`, with nulls `{nulls}`"
+            found = table.to_polars().dtypes[0]
+            return SAME if found == dtype else f"`{found!r}`"
+        plain = table.to_pandas(limit=0).dtypes.iloc[0]
+        nulls = table.to_pandas().dtypes.iloc[0]
+    if plain == nulls:
+        return SAME if plain == dtype else f"`{plain}`"
+    return f"`{plain}`, with nulls `{nulls}`"
 
 
 def objects() -> str:
@@ -122,13 +126,21 @@ def table() -> str:
     lines = ["| given | sent as | read back as |", "|---|---|---|"]
     refused = []
     for library, types in TYPES.items():
+        same: dict[str, str] = {}
         for name, dtype in types.items():
             given = f"{library} {name}"
             if is_refused(dtype):
                 refused.append(given)
+                continue
+            sent = f"`{rt.data_type(dtype)['type']}`"
+            read = read_back(library, dtype)
+            if read == SAME:
+                same[name] = sent
             else:
-                sent = rt.data_type(dtype)["type"]
-                lines.append(f"| {given} | `{sent}` | {read_back(library, dtype)} |")
+                lines.append(f"| {given} | {sent} | {read} |")
+        if same:
+            names = ", ".join(same)
+            lines.append(f"| {library} {names} | {', '.join(same.values())} | {SAME} |")
         if library == "pandas":
             lines.append(objects())
     lines.append(f"| {', '.join(refused)} | refused, with what to do | |")
