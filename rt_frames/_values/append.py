@@ -94,7 +94,7 @@ def _cast_target(
     stored = map_types(have, storage)
     is_stored_alike = stored.equals(wanted, check_metadata=True)
     if requested is not None and not differs_in_layout_only(stored, wanted):
-        raise table_type_error(have, target, field.name)
+        raise table_type_error(have, target, field.name, is_requested=True)
     # some services describe only the storage of extension types
     if wanted == target and is_stored_alike:
         return None

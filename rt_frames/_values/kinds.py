@@ -40,13 +40,16 @@ def check_appended(have: pa.DataType, target: pa.DataType, path: str) -> None:
 
 
 def table_type_error(
-    have: pa.DataType, target: pa.DataType, path: str
+    have: pa.DataType, target: pa.DataType, path: str, *, is_requested: bool = False
 ) -> UnsupportedTypeError:
-    """Make the error for a type that does not fit the table's."""
+    """Make the error for a type that does not fit the table's.
+
+    ``is_requested`` says that it is that of ``dtypes=``.
+    """
     text = f"column {path!r} is {show_type(have)}, but {show_type(target)} in the table"
     # text is parsed only if the caller asks for it
     is_parsed = types.is_boolean(target) or family(target) in _PARSED
-    is_text = family(value_type(have)) == "text"
+    is_text = is_requested or family(value_type(have)) == "text"
     if is_text and is_parsed and "." not in path:
         dtypes = {path: spell(target)}
         return UnsupportedTypeError(f"{text}; pass {dtypes=} to convert it")
