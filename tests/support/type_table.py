@@ -29,7 +29,7 @@ TYPES: dict[str, dict[str, object]] = {
         "`int64`, `Int64`": np.dtype("int64"),
         "`float64`, `Float64`": pd.Float64Dtype(),
         "`bool`, `boolean`": pd.BooleanDtype(),
-        "`str`, `string`": pd.StringDtype(),
+        "`str`, `string`, `object` of text": pd.StringDtype(),
         "`datetime64[ns]`": np.dtype("datetime64[ns]"),
         "`datetime64[us, UTC]`": pd.DatetimeTZDtype("us", "UTC"),
         "`timedelta64[ns]`": np.dtype("timedelta64[ns]"),
@@ -73,7 +73,6 @@ OBJECTS = {  # kinds of values in a column of objects
     "`Decimal`": decimal.Decimal("1.50"),
     "lists": [1],
     "dicts": {"x": 1},
-    "text": "a",
 }
 
 
