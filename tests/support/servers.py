@@ -255,27 +255,25 @@ class Server:
         self._answers = answers
         self._count = itertools.count()
 
-        def script(connection: Connection) -> None:
-            while True:
-                request = connection.body(connection.head())
-                if request.method == "GET":
-                    connection.answer(200, {"tables": self.listed})
-                else:
-                    connection.answer(
-                        *self._answers[min(next(self._count), len(self._answers) - 1)]
-                    )
+        def answer(request: Request) -> tuple:
+            if request.method == "GET":
+                return 200, {"tables": self.listed}
+            return self._answers[min(next(self._count), len(self._answers) - 1)]
 
-        self.script = script
-        return self
+        return self.responding(answer)
 
     def listing(self, *answers: tuple) -> Server:
         """Respond to all requests in turn, as `answering` does to POSTs."""
-        count = iter(range(10**9))
+        count = itertools.count()
+        last = len(answers) - 1
+        return self.responding(lambda _: answers[min(next(count), last)])
+
+    def responding(self, answer: Callable[[Request], tuple]) -> Server:
+        """Respond to each request as ``answer(request)`` says."""
 
         def script(connection: Connection) -> None:
             while True:
-                connection.body(connection.head())
-                connection.answer(*answers[min(next(count), len(answers) - 1)])
+                connection.answer(*answer(connection.body(connection.head())))
 
         self.script = script
         return self
