@@ -36,67 +36,38 @@ def sent(*args, **options) -> list[dict]:
     return plan(*args, **options).to_json()["alterations"]
 
 
+A = {"a": I32}
+AB = {"a": I32, "b": I32}
+BA = {"b": I32, "a": I32}
+S = {"s": POINT}
+BOTH_LONG = {"a": I64, "b": I64}
+A_LONG = {"path": "a", **LONG}
+B_LONG = {"path": "b", **LONG}
+ELEMENTS = {"l": pa.list_(pa.field("element", POINT))}
+ELEMENT_LONG = [{"path": "l.element.x", **LONG}]
+WIDE_POINTS = pa.list_(WIDE_POINT)
+POINTS = {"c": pa.list_(POINT)}
+LARGE_POINTS = {"c": pa.large_list(WIDE_POINT)}
+ITEM_LONG = [{"path": "c.item.x", **LONG}]
+OTHER_POINT = pa.struct([("q", I32), ("y", I32)])
+BOTH_RENAMED = {"rename": {"s": "t", "s.x": "q"}}
+INNER_FIRST = [{"path": "s.x", "rename": "q"}, {"path": "s", "rename": "t"}]
+CHAIN = {"rename": {"a": "b", "b": "d"}}
+FREED_FIRST = [{"path": "b", "rename": "d"}, {"path": "a", "rename": "b"}]
+FULL_X = [{"path": "s.x", "nullable": False}]
+RENAMED_LONG = [{"path": "a", "rename": "n", **LONG}]
 CASES = {  # before, after, options, what is sent
-    "the same columns are no change": ({"a": I32}, {"a": I32}, {}, []),
-    "the order of columns is no change": (
-        {"a": I32, "b": I32},
-        {"b": I32, "a": I32},
-        {},
-        [],
-    ),
-    "a name is freed before it is taken": (
-        {"a": I32, "b": I32, "c": I32},
-        {"b": I32, "d": I32, "c": I64},
-        {"rename": {"a": "b", "b": "d"}},
-        [
-            {"path": "b", "rename": "d"},
-            {"path": "a", "rename": "b"},
-            {"path": "c", **LONG},
-        ],
-    ),
-    "changes come in the order of before": (
-        {"b": I32, "a": I32},
-        {"a": I64, "b": I64},
-        {},
-        [{"path": "b", **LONG}, {"path": "a", **LONG}],
-    ),
-    "a rename and a cast are one alteration": (
-        {"a": I32},
-        {"n": I64},
-        {"rename": {"a": "n"}},
-        [{"path": "a", "rename": "n", **LONG}],
-    ),
-    "inside a struct": ({"s": POINT}, {"s": WIDE_POINT}, {}, [{"path": "s.x", **LONG}]),
-    "through a list by the name of its child": (
-        {"l": pa.list_(pa.field("element", POINT))},
-        {"l": pa.list_(WIDE_POINT)},
-        {},
-        [{"path": "l.element.x", **LONG}],
-    ),
-    "paths stay those of before": (
-        {"s": POINT},
-        {"t": pa.struct([("q", I32), ("y", I32)])},
-        {"rename": {"s": "t", "s.x": "q"}},
-        [{"path": "s.x", "rename": "q"}, {"path": "s", "rename": "t"}],
-    ),
-    "what only before has is left alone": (
-        {"a": I32, "b": I32},
-        {"b": I64},
-        {},
-        [{"path": "b", **LONG}],
-    ),
-    "nullability is asked for by path": (
-        {"s": POINT},
-        {"s": POINT},
-        {"nullable": {"s.x": False}},
-        [{"path": "s.x", "nullable": False}],
-    ),
-    "lists of structs are alike whether large or not": (
-        {"c": pa.list_(POINT)},
-        {"c": pa.large_list(WIDE_POINT)},
-        {},
-        [{"path": "c.item.x", **LONG}],
-    ),
+    "the same columns are no change": (A, A, {}, []),
+    "the order of columns is no change": (AB, BA, {}, []),
+    "a name is freed first": (AB, {"b": I32, "d": I32}, CHAIN, FREED_FIRST),
+    "the order is that of before": (BA, BOTH_LONG, {}, [B_LONG, A_LONG]),
+    "a rename with a cast": (A, {"n": I64}, {"rename": {"a": "n"}}, RENAMED_LONG),
+    "inside a struct": (S, {"s": WIDE_POINT}, {}, [{"path": "s.x", **LONG}]),
+    "through a list by its child": (ELEMENTS, {"l": WIDE_POINTS}, {}, ELEMENT_LONG),
+    "paths stay those of before": (S, {"t": OTHER_POINT}, BOTH_RENAMED, INNER_FIRST),
+    "what only before has is left alone": (AB, {"b": I64}, {}, [B_LONG]),
+    "nullability is asked for by path": (S, S, {"nullable": {"s.x": False}}, FULL_X),
+    "large lists of structs are lists": (POINTS, LARGE_POINTS, {}, ITEM_LONG),
 }
 
 
@@ -127,63 +98,27 @@ def test_nullability_is_compared_between_two_schemas_only():
     assert sent(frame, frame, nullable={"a": True}) == allowed
 
 
+ADD = {"add_columns": True}
+ONE_FIELD = {"s": pa.struct([("x", I32)])}
+DOTTED = {"s": pa.struct([("p.q", I32)])}
+WIDE_DOTTED = {"s": pa.struct([("p.q", I64)])}
+DOTTED_ITEM = {"l": pa.list_(pa.field("p.q", POINT))}
+WIDE_ITEM = {"l": pa.list_(WIDE_POINT)}
+NO_FIELD = "'s.y'; fields cannot be added to a struct"
+QTY = {"qty": I32}
+QUANTITY = {"quantity": I32}
 REFUSED = {  # before, after, options, what is named
-    "unknown path, close match": (
-        {"a": I32},
-        {"a": I32},
-        {"rename": {"aa": "a"}},
-        "'a'",
-    ),
-    "unknown target": (
-        {"qty": I32},
-        {"quantity": I32},
-        {"rename": {"qty": "quantty"}},
-        "'quantity'",
-    ),
-    "name taken": (
-        {"a": I32, "b": I32},
-        {"b": I32},
-        {"rename": {"a": "b"}},
-        "'b'",
-    ),
-    "unknown nullable": ({"a": I32}, {"a": I32}, {"nullable": {"zz": True}}, "'zz'"),
-    "struct child new": (
-        {"s": pa.struct([("x", I32)])},
-        {"s": POINT},
-        {"add_columns": True},
-        "'s.y'; fields cannot be added to a struct",
-    ),
-    "added, of other case": (
-        {"a": I32, "v": I32},
-        {"a": I32, "V": I32},
-        {"add_columns": True},
-        "'V' and the table's 'v' differ only in case",
-    ),
-    "added, without a type": (
-        {"a": I32},
-        {"a": I32, "b": pa.null()},
-        {"add_columns": True},
-        "'b' has no values",
-    ),
-    "dropped, unknown": (
-        {"a": I32, "b": I32},
-        {"a": I32},
-        {"drop_columns": ["c"]},
-        "'c'",
-    ),
-    "a dot in a changed name": (
-        {"s": pa.struct([("p.q", I32)])},
-        {"s": pa.struct([("p.q", I64)])},
-        {},
-        "dot",
-    ),
-    "a dot in an item's name": (
-        {"l": pa.list_(pa.field("p.q", POINT))},
-        {"l": pa.list_(WIDE_POINT)},
-        {},
-        "dot",
-    ),
-    "a type without a word": ({"a": I32}, {"a": pa.map_(pa.string(), I32)}, {}, "'a'"),
+    "unknown path, close match": (A, A, {"rename": {"aa": "a"}}, "'a'"),
+    "unknown target": (QTY, QUANTITY, {"rename": {"qty": "quantty"}}, "'quantity'"),
+    "name taken": (AB, {"b": I32}, {"rename": {"a": "b"}}, "'b'"),
+    "unknown nullable": (A, A, {"nullable": {"zz": True}}, "'zz'"),
+    "struct child new": (ONE_FIELD, S, ADD, NO_FIELD),
+    "added, of other case": (A, {**A, "A": I32}, ADD, "'A' and the table's 'a' differ"),
+    "added, without a type": (A, {**A, "b": pa.null()}, ADD, "'b' has no values"),
+    "dropped, unknown": (AB, A, {"drop_columns": ["c"]}, "'c'"),
+    "a dot in a changed name": (DOTTED, WIDE_DOTTED, {}, "dot"),
+    "a dot in an item's name": (DOTTED_ITEM, WIDE_ITEM, {}, "dot"),
+    "a type without a word": (A, {"a": pa.map_(pa.string(), I32)}, {}, "'a'"),
 }
 
 
@@ -291,20 +226,22 @@ def test_columns_are_added_as_nulls_dropped_by_name_and_left_alone_otherwise():
     assert "left alone" in repr(plan(before, columns(a=I32)))
 
 
-@pytest.mark.parametrize(
-    ("drop_columns", "options", "error", "message"),
-    [
-        (7, {}, ValueError, "expected the name of a column, or a list .*, got 7"),
-        (["a"], {}, ValueError, "the frame has column 'a'"),
-        (["note", "note"], {}, ValueError, "each once, got .*'note', 'note'"),
-        (["s.x"], {}, ValueError, "'s.x' is not the name of a whole column"),
-        (["note"], {"rename": {"note": "a"}}, ValueError, "'note' is also in rename"),
-    ],
-)
-def test_columns_to_drop_are_checked(drop_columns, options, error, message):
-    before = columns(note=TEXT) if options else columns(a=TEXT, note=TEXT)
-    with pytest.raises(error, match=message):
-        plan(before, columns(a=TEXT), drop_columns=drop_columns, **options)
+BOTH = {"a": TEXT, "note": TEXT}
+NOTE = {"note": TEXT}
+NOT_DROPPED = [  # what is passed, the columns before, renames, what is said
+    (7, BOTH, {}, "expected the name of a column, or a list .*, got 7"),
+    (["a"], BOTH, {}, "the frame has column 'a'"),
+    (["note", "note"], BOTH, {}, "each once, got .*'note', 'note'"),
+    (["s.x"], BOTH, {}, "'s.x' is not the name of a whole column"),
+    (["note"], NOTE, {"note": "a"}, "'note' is also in rename"),
+]
+
+
+@pytest.mark.parametrize(("drop_columns", "before", "rename", "message"), NOT_DROPPED)
+def test_columns_to_drop_are_checked(drop_columns, before, rename, message):
+    options = {"drop_columns": drop_columns, "rename": rename}
+    with pytest.raises(ValueError, match=message):
+        plan(columns(**before), columns(a=TEXT), **options)
 
 
 def test_a_plan_that_one_request_does_not_take_is_split_casts_first():
