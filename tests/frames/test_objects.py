@@ -74,67 +74,43 @@ def leaf(value: object) -> object:
     return leaf(value["a"]) if isinstance(value, dict) else value
 
 
+PRICES = [decimal.Decimal("1.25"), decimal.Decimal("100.00")]
+LAST_DAYS = [end.date() for end in ENDS]
+PLAIN = pd.Timestamp(MOMENT)
+ONE_DAY = dt.timedelta(1)
+TWO_UNITS = [np.datetime64(MOMENT, unit) for unit in ("s", "ms")]
+NUMPY_DAY = np.datetime64("2020-01-01")
+FLOATS = [1.0, 2.5, 2.0**60]
+MISSING = [1, float("nan"), pd.NA, None, pd.NaT]
+NANOS = pa.timestamp("ns")
+NANO_SPANS = pa.duration("ns")
+SPANS = pa.duration("us")
 # values, the type that they are sent in, and what is stored if that is not the same
 KEPT = {
     "bytes": ([b"a", None], pa.binary()),
-    "decimals": (
-        [decimal.Decimal("1.25"), decimal.Decimal("100.00")],
-        pa.decimal128(5, 2),
-    ),
+    "decimals": (PRICES, pa.decimal128(5, 2)),
     "times": ([dt.time(1, 2, 3), None], pa.time64("us")),
     "moments to the calendar's ends": (ENDS, pa.timestamp("us")),
-    "days to the calendar's ends": ([end.date() for end in ENDS], pa.date32()),
-    "nanoseconds": ([NANO, MOMENT], pa.timestamp("ns"), [NANO, pd.Timestamp(MOMENT)]),
-    "nanoseconds in a later row": (
-        [MOMENT, NANO],
-        pa.timestamp("ns"),
-        [pd.Timestamp(MOMENT), NANO],
-    ),
-    "durations of nanoseconds": (
-        [TICK, dt.timedelta(1)],
-        pa.duration("ns"),
-        [TICK, pd.Timedelta(1, "D")],
-    ),
-    "durations of NumPy's units": (
-        [5 * TICK, SECONDS],
-        pa.duration("ns"),
-        [5 * TICK, pd.Timedelta(LONG)],
-    ),
-    "moments of two units": (
-        [np.datetime64(MOMENT, unit) for unit in ("s", "ms")],
-        pa.timestamp("ms"),
-        [MOMENT] * 2,
-    ),
-    "moments of NumPy's unit": (
-        [np.datetime64(MOMENT, "s"), NAT, None],
-        pa.timestamp("s"),
-        [MOMENT, None, None],
-    ),
+    "days to the calendar's ends": (LAST_DAYS, pa.date32()),
+    "nanoseconds": ([NANO, MOMENT], NANOS, [NANO, PLAIN]),
+    "nanoseconds in a later row": ([MOMENT, NANO], NANOS, [PLAIN, NANO]),
+    "durations of nanoseconds": ([TICK, ONE_DAY], NANO_SPANS, [TICK, ONE_DAY]),
+    "durations of NumPy's units": ([5 * TICK, SECONDS], NANO_SPANS, [5 * TICK, LONG]),
+    "moments of two units": (TWO_UNITS, pa.timestamp("ms"), [MOMENT] * 2),
+    "moments of NumPy's unit": ([TWO_UNITS[0], NAT], pa.timestamp("s"), [MOMENT, None]),
     "durations of a coarse unit": (
         [pd.Timedelta(SECONDS), pd.NaT],
-        pa.duration("us"),
+        SPANS,
         [LONG, None],
     ),
-    "durations beyond nanoseconds": (
-        [pd.Timedelta(AGES), LONG, None],
-        pa.duration("us"),
-        [AGES.item(), LONG, None],
-    ),
-    "days of NumPy's": ([np.datetime64("2020-01-01"), DAY], pa.date32(), [DAY, DAY]),
+    "beyond nanoseconds": ([pd.Timedelta(AGES), LONG], SPANS, [AGES.item(), LONG]),
+    "days of NumPy's": ([NUMPY_DAY, DAY], pa.date32(), [DAY, DAY]),
     "NaT without a unit": ([NAT, MOMENT], pa.timestamp("us"), [None, MOMENT]),
-    "NaT of durations": (
-        [NO_DURATION, dt.timedelta(1)],
-        pa.duration("us"),
-        [None, dt.timedelta(1)],
-    ),
-    "whole numbers and floats": ([1, 2.5, 2**60], pa.float64(), [1.0, 2.5, 2.0**60]),
+    "NaT of durations": ([NO_DURATION, ONE_DAY], SPANS, [None, ONE_DAY]),
+    "whole numbers and floats": ([1, 2.5, 2**60], pa.float64(), FLOATS),
     "numbers of 64 bits": ([2**63, 1], pa.uint64()),
     "small numbers": ([np.int8(1), np.int8(2)], pa.int8()),
-    "what pandas calls missing": (
-        [1, float("nan"), pd.NA, None, pd.NaT],
-        pa.int64(),
-        [1, None, None, None, None],
-    ),
+    "what pandas calls missing": (MISSING, pa.int64(), [1, *[None] * 4]),
 }
 
 
@@ -147,19 +123,17 @@ def test_what_is_kept_is_kept_at_every_depth(kind, place):
     assert [leaf(value) for value in column.to_pylist()] == (wanted or [values])[0]
 
 
+IN_UTC = MOMENT.replace(tzinfo=UTC)
+IN_TOKYO = pd.Timestamp(MOMENT, tz="Asia/Tokyo")
+LATE_YEAR = pd.Timestamp(np.datetime64(10**13, "s"))
+LATE_DAY = np.datetime64(2**40, "D")
+ENDLESS_NUMBER = decimal.Decimal("-Infinity")
+LONGEST = pd.Timedelta(np.timedelta64(2**62, "ms"))
+NO_ZONE = "datetime without a time zone in row 1"
 REFUSED = {  # values, and what the refusal tells
-    "a date and a moment": (
-        [DAY, MOMENT],
-        "date|datetime without a time zone in row 1",
-    ),
-    "a moment with and one without a zone": (
-        [MOMENT, MOMENT.replace(tzinfo=UTC)],
-        "row 1|without|with a time zone",
-    ),
-    "moments of two zones": (
-        [MOMENT.replace(tzinfo=UTC), pd.Timestamp(MOMENT, tz="Asia/Tokyo")],
-        "row 1|Asia/Tokyo",
-    ),
+    "a date and a moment": ([DAY, MOMENT], f"date|{NO_ZONE}"),
+    "with and without a zone": ([MOMENT, IN_UTC], "row 1|without|with a time zone"),
+    "moments of two zones": ([IN_UTC, IN_TOKYO], "row 1|Asia/Tokyo"),
     "text and bytes": (["s", b"x"], "str|bytes in row 1"),
     "text and a list behind a null": (["text", None, ["y"]], "str|row 2"),
     "text and a date behind a null": (["text", None, DAY], "str|row 2"),
@@ -169,26 +143,14 @@ REFUSED = {  # values, and what the refusal tells
     "numbers over 64 bits": ([-1, 2**63], "row 1|64 bits"),
     "times with a zone": ([None, dt.time(1, tzinfo=UTC)], "row 1|zone"),
     "a signalling NaN": ([None, decimal.Decimal("sNaN")], "row 1|signalling NaN"),
-    "a year that Python does not know": (
-        [None, pd.Timestamp(np.datetime64(10**13, "s"))],
-        "row 1|9999",
-    ),
+    "a year that Python does not know": ([None, LATE_YEAR], "row 1|9999"),
     "a unit that Arrow does not know": ([np.timedelta64(1, "h")], "timedelta64[h]"),
     "complex numbers": ([1j], "complex"),
     "an object": ([object()], "object"),
-    "a day beyond 32 bits": (
-        [np.datetime64("2020-01-01"), np.datetime64(2**40, "D")],
-        "row 1",
-    ),
+    "a day beyond 32 bits": ([NUMPY_DAY, LATE_DAY], "row 1"),
     "a number beyond all floats": ([0.5, 10**400], "row 1|float"),
-    "an infinite number": (
-        [decimal.Decimal(1), decimal.Decimal("-Infinity")],
-        "row 1|infinite",
-    ),
-    "a duration beyond 64 bits": (
-        [None, pd.Timedelta(np.timedelta64(2**62, "ms"))],
-        "row 1",
-    ),
+    "an infinite number": ([decimal.Decimal(1), ENDLESS_NUMBER], "row 1|infinite"),
+    "a duration beyond 64 bits": ([None, LONGEST], "row 1"),
     "lone surrogates": (["a", "\ud800"], "row 1|surrogates"),
     "keys that are no text": ([{"k": 1}, {1: 2}], "row 1|key 1"),
     "keys with control characters": ([{"k\n": 1}], "row 0|key 'k"),
@@ -209,86 +171,48 @@ def as_matrix(row: list, dtype: str) -> np.ndarray:
     return np.array([row], dtype).view(np.matrix)
 
 
+ONE_SECOND = np.array([1], "m8[s]")
+ONE_MS = np.array([1, "NaT"], "m8[ms]")
+TWO_DAYS = ["1970-01-02", "NaT"]
+AT_SECONDS = np.array([1], "M8[s]")
+AT_NANOS = np.array([1], "M8[ns]")
+LARGE = np.ma.array([1, 2**64 - 1], mask=[0, 1], dtype="u8")
+OF_MOMENTS = [np.array([[1, "NaT"]], "M8[s]"), np.array([[2]], "M8[ms]")]
+OF_TWO_KINDS = [np.array([[1]]), np.array([[1.5], [np.nan]])]
+OF_THREE = np.arange(4, dtype=">i2").reshape(2, 1, 2)
+MATRICES = [as_matrix([1, 2], "i8"), as_matrix([None], "O")]
+OF_SPANS = [as_matrix([1, "NaT"], "m8[ms]"), [[LONG]]]
+OF_DAYS = [as_matrix(TWO_DAYS, "M8[D]"), [[DAY]]]
+MASKED_ONE = [[1, None]]
 ARRAYS = {
-    "durations of two units": (
-        [np.array([1], "m8[s]"), np.array([1, "NaT"], "m8[ms]")],
-        [[1000], [1, None]],
-    ),
-    "durations and Python's": (
-        [np.array([1], "m8[s]"), [dt.timedelta(seconds=1)]],
-        [[10**6], [10**6]],
-    ),
-    "moments of two units": (
-        [np.array([1], "M8[s]"), np.array([1], "M8[ns]")],
-        [[10**9], [1]],
-    ),
+    "durations of two units": ([ONE_SECOND, ONE_MS], [[1000], [1, None]]),
+    "durations and Python's": ([ONE_SECOND, [LONG]], [[10**6], [5 * 10**6]]),
+    "moments of two units": ([AT_SECONDS, AT_NANOS], [[10**9], [1]]),
     "moments beyond Python's years": ([np.array([10**13], "M8[s]")], [[10**13]]),
-    "days": ([np.array(["1970-01-02", "NaT"], "M8[D]")], [[1, None]]),
+    "days": ([np.array(TWO_DAYS, "M8[D]")], [[1, None]]),
     "masked numbers": ([np.ma.array([1, 2], mask=[0, 1]), [3]], [[1, None], [3]]),
-    "masked numbers too large": (
-        [np.ma.array([1, 2**64 - 1], mask=[0, 1], dtype="u8"), [-3]],
-        [[1, None], [-3]],
-    ),
-    "masked moments": ([np.ma.array([1, 2], mask=[0, 1], dtype="M8[s]")], [[1, None]]),
-    "masked objects": ([np.ma.array([1, "a"], mask=[0, 1], dtype=object)], [[1, None]]),
+    "masked numbers too large": ([LARGE, [-3]], [[1, None], [-3]]),
+    "masked moments": ([np.ma.array([1, 2], mask=[0, 1], dtype="M8[s]")], MASKED_ONE),
+    "masked objects": ([np.ma.array([1, "a"], mask=[0, 1], dtype=object)], MASKED_ONE),
     "big-endian numbers": ([np.array([1, 2], ">i4")], [[1, 2]]),
-    "numbers of two kinds": (
-        [np.array([1]), np.array([1.5]), [2]],
-        [[1.0], [1.5], [2.0]],
-    ),
-    "numbers of two widths": (
-        [np.array([1], "i1"), np.array([300], "u2")],
-        [[1], [300]],
-    ),
+    "of two kinds": ([np.array([1]), np.array([1.5]), [2]], [[1.0], [1.5], [2.0]]),
+    "of two widths": ([np.array([1], "i1"), np.array([300], "u2")], [[1], [300]]),
     "an empty one beside text": ([np.array([]), ["a"]], [[], ["a"]]),
-    "an empty one of moments beside numbers": (
-        [np.array([], "M8[s]"), np.array([1.5])],
-        [[], [1.5]],
-    ),
+    "no moments": ([np.array([], "M8[s]"), np.array([1.5])], [[], [1.5]]),
     "two dimensions": ([np.arange(4).reshape(2, 2)], [[[0, 1], [2, 3]]]),
-    "moments in two": (
-        [np.array([[1, "NaT"]], "M8[s]"), np.array([[2]], "M8[ms]")],
-        [[[1000, None]], [[2]]],
-    ),
-    "two dimensions of two kinds": (
-        [np.array([[1]]), np.array([[1.5], [np.nan]])],
-        [[[1.0]], [[1.5], [None]]],
-    ),
-    "masked numbers of two dimensions": (
-        [np.ma.array([[1, 2]], mask=[[0, 1]])],
-        [[[1, None]]],
-    ),
-    "big-endian numbers of three dimensions": (
-        [np.arange(4, dtype=">i2").reshape(2, 1, 2)],
-        [[[[0, 1]], [[2, 3]]]],
-    ),
-    "objects of two dimensions": (
-        [np.array([[1, None], [2, 3]], object)],
-        [[[1, None], [2, 3]]],
-    ),
-    "matrices": (
-        [np.array([[1, 2]]).view(np.matrix), np.array([[None]]).view(np.matrix)],
-        [[[1, 2]], [[None]]],
-    ),
-    "matrices of moments": (
-        [as_matrix(["1970-01-02", "NaT"], "M8[s]")],
-        [[[86_400, None]]],
-    ),
-    "matrices of durations": (
-        [as_matrix([1, "NaT"], "m8[ms]"), [[LONG]]],
-        [[[1000, None]], [[5 * 10**6]]],
-    ),
-    "matrices of days": (
-        [as_matrix(["1970-01-02", "NaT"], "M8[D]"), [[DAY]]],
-        [[[1, None]], [[18262]]],
-    ),
+    "moments in two": (OF_MOMENTS, [[[1000, None]], [[2]]]),
+    "two dimensions of two kinds": (OF_TWO_KINDS, [[[1.0]], [[1.5], [None]]]),
+    "masked in two": ([np.ma.array([[1, 2]], mask=[[0, 1]])], [MASKED_ONE]),
+    "big-endian in three": ([OF_THREE], [[[[0, 1]], [[2, 3]]]]),
+    "objects in two": ([np.array([[1, None], [2, 3]], object)], [[[1, None], [2, 3]]]),
+    "matrices": (MATRICES, [[[1, 2]], [[None]]]),
+    "matrices of moments": ([as_matrix(TWO_DAYS, "M8[s]")], [[[86_400, None]]]),
+    "matrices of durations": (OF_SPANS, [[[1000, None]], [[5 * 10**6]]]),
+    "matrices of days": (OF_DAYS, [[[1, None]], [[18262]]]),
     "text": ([np.array(["a", "b"]), np.array(["ccc"])], [["a", "b"], ["ccc"]]),
     "sets": ([{1}, frozenset([2]), set()], [[1], [2], []]),
     "sets of text": ([{"a"}, {None}, set()], [["a"], [None], []]),
-    "frozen sets of floats and whole numbers": (
-        [frozenset([1]), frozenset([2.5])],
-        [[1.0], [2.5]],
-    ),
+    "frozen sets": ([frozenset([1]), frozenset([2.5])], [[1.0], [2.5]]),
 }
 
 
@@ -324,12 +248,8 @@ def test_looking_for_a_field_puts_none_into_a_dict_that_makes_its_own():
 @pytest.mark.parametrize("value", ["text", DAY, MOMENT, b"x", 1, True])
 def test_what_pandas_calls_missing_is_null_before_and_after_the_first_value(value):
     for missing in (None, np.nan, pd.NaT, pd.NA, NAT):
-        assert sent([missing, value, missing, value]).to_pylist() == [
-            None,
-            value,
-            None,
-            value,
-        ], missing
+        found = sent([missing, value, missing, value]).to_pylist()
+        assert found == [None, value, None, value], missing
 
 
 class Hourly(dt.tzinfo):
@@ -351,59 +271,34 @@ def categories(*values: object) -> pd.Categorical:
     )
 
 
+NO_MOMENT = np.array(["NaT"], "M8[ms]")
+HALF = np.array([1.5], ">f8")
+MASKED = np.ma.array([1, 2], mask=[1, 0])
+LINE = np.array([1.0])
+SQUARE = np.array([[1.0, 2.0]])
+BAD_CATEGORIES = pd.Categorical.from_codes([0, 1], ODD_TEXT)
+BAD_STRINGS = pd.Series(ODD_TEXT).astype("string[python]")
+UNEVEN = dt.timezone(dt.timedelta(hours=5, seconds=30))
+NAMELESS = dateutil.tz.tzoffset("X", 3600)
+SUMMER = dateutil.tz.tzstr("EST5EDT")
+UNEVEN_CATEGORIES = pd.Categorical([pd.Timestamp(MOMENT, tz=UNEVEN)])
 ODD = {  # columns, and what the refusal tells
-    "moments that are missing and floats": (
-        [np.array(["NaT"], "M8[ms]"), np.array([1.5], ">f8")],
-        "float in row 1",
-    ),
-    "moments that are missing and a list": (
-        [np.array(["NaT"], "M8[ms]"), [5]],
-        "int in row 1",
-    ),
-    "masked numbers and text": (
-        [np.ma.array([1, 2], mask=[1, 0]), ["a"]],
-        "str in row 1",
-    ),
-    "arrays of one dimension and two": (
-        [np.array([1.0]), np.array([[1.0, 2.0]]), np.array([1.0])],
-        "",
-    ),
+    "moments that are missing and floats": ([NO_MOMENT, HALF], "float in row 1"),
+    "moments that are missing and a list": ([NO_MOMENT, [5]], "int in row 1"),
+    "masked numbers and text": ([MASKED, ["a"]], "str in row 1"),
+    "arrays of one dimension and two": ([LINE, SQUARE, LINE], ""),
     "a list that holds itself": ([ENDLESS], "32 levels"),
-    "categories with and without a zone": (
-        categories(MOMENT, MOMENT.replace(tzinfo=UTC)),
-        "category",
-    ),
+    "categories with and without a zone": (categories(MOMENT, IN_UTC), "category"),
     "categories of days and moments": (categories(DAY, MOMENT), "category"),
     "categories of text and bytes": (categories("a", b"b"), "category"),
     "categories of tuples": (categories((1,), (2,)), "category"),
-    "categories that no UTF-8 can carry": (
-        pd.Categorical.from_codes([0, 1], ODD_TEXT),
-        "row 1|surrogates",
-    ),
-    "strings that no UTF-8 can carry": (
-        pd.Series(ODD_TEXT).astype("string[python]"),
-        "row 1|surrogates",
-    ),
-    "a zone with seconds": (
-        [MOMENT.replace(tzinfo=dt.timezone(dt.timedelta(hours=5, seconds=30)))],
-        "astimezone",
-    ),
-    "a zone without a name": (
-        [MOMENT.replace(tzinfo=dateutil.tz.tzoffset("X", 3600))],
-        "astimezone",
-    ),
-    "a zone that Arrow takes for one without summer": (
-        [MOMENT.replace(tzinfo=dateutil.tz.tzstr("EST5EDT"))],
-        "zone",
-    ),
-    "a zone of one's own": (
-        [MOMENT.replace(tzinfo=Hourly())],
-        "astimezone(datetime.UTC)",
-    ),
-    "categories in a zone with seconds": (
-        pd.Categorical([pd.Timestamp(MOMENT, tz=dt.timezone(dt.timedelta(seconds=1)))]),
-        "zone",
-    ),
+    "categories that no UTF-8 can carry": (BAD_CATEGORIES, "row 1|surrogates"),
+    "strings that no UTF-8 can carry": (BAD_STRINGS, "row 1|surrogates"),
+    "a zone with seconds": ([MOMENT.replace(tzinfo=UNEVEN)], "astimezone"),
+    "a zone without a name": ([MOMENT.replace(tzinfo=NAMELESS)], "astimezone"),
+    "one with summer, to Arrow without": ([MOMENT.replace(tzinfo=SUMMER)], "zone"),
+    "one's own": ([MOMENT.replace(tzinfo=Hourly())], "astimezone(datetime.UTC)"),
+    "categories in a zone with seconds": (UNEVEN_CATEGORIES, "zone"),
 }
 
 
