@@ -263,15 +263,8 @@ def test_what_a_second_look_meets_hides_no_first_fault_of_a_change(
 @pytest.mark.parametrize("body", [{}, b""])
 def test_old_servers_that_tell_no_numbers_succeed_with_unknown_numbers(server, body):
     fields = rt.data_type(pa.struct(list(THERE.schema)))["fields"]
-
-    def script(connection: Connection) -> None:
-        while True:
-            request = connection.body(connection.head())
-            is_look = "/describe/" in request.path
-            described = {"version": 1, "schema": {"fields": fields}}
-            connection.answer(200, described if is_look else body)
-
-    server.script = script
+    look = (200, {"version": 1, "schema": {"fields": fields}})
+    server.responding(lambda one: look if "/describe/" in one.path else (200, body))
     client = connected(server, dialect="lancedb")
     made = client.create_table("t", UPSERTED, if_exists="upsert", on="n")
     assert (made.updated, made.inserted, made.version) == (None, None, None)

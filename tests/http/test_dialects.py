@@ -33,12 +33,7 @@ def asked(server) -> list[str]:
 def routed(server, routes: dict[str, tuple], otherwise: int = 404) -> None:
     """Answer by path; the paths that have no answer get another status."""
 
-    def script(connection) -> None:
-        while True:
-            request = connection.body(connection.head())
-            connection.answer(*routes.get(request.path, (otherwise, b"")))
-
-    server.script = script
+    server.responding(lambda request: routes.get(request.path, (otherwise, b"")))
 
 
 def create(client: rt.Client) -> rt.RemoteTable:
@@ -295,11 +290,7 @@ def test_a_strict_server_is_asked_for_schema_and_version_in_the_address(
     assert json.loads(described.body) == {"load_detailed_metadata": True}
 
 
-AGAIN = [
-    (429, {}, {"Retry-After": "0"}),
-    (503, {}),
-    (200, b"not JSON"),
-]
+AGAIN = [(429, {}, {"Retry-After": "0"}), (503, {}), (200, b"not JSON")]
 
 
 @pytest.mark.parametrize("first", AGAIN)

@@ -166,17 +166,15 @@ def test_what_fails_before_its_head_was_sent_is_sent_again(server, write):
 def test_of_the_connections_that_many_threads_opened_64_are_kept(remote, server):
     all_at_once = threading.Barrier(70)
 
-    def script(connection: Connection) -> None:
-        while True:
-            connection.body(connection.head())
-            all_at_once.wait(20)
-            connection.answer(200, {"tables": []})
+    def answer(_: object) -> tuple:
+        all_at_once.wait(20)
+        return 200, {"tables": []}
 
     def list_70_times() -> list:
         with ThreadPoolExecutor(70) as pool:
             return list(pool.map(lambda _: remote.list_tables(), range(70)))
 
-    server.script = script
+    server.responding(answer)
     assert list_70_times() == [[]] * 70
     assert server.connections == 70
     assert list_70_times() == [[]] * 70
@@ -200,9 +198,7 @@ def test_F28_a_connection_that_the_server_closed_or_spoke_on_again_is_not_used(
     assert server.connections == 3
 
 
-def test_F41_after_no_answer_nothing_is_sent_again_and_writes_open_their_own(
-    wire,
-):
+def test_F41_after_no_answer_nothing_is_sent_again_and_writes_open_their_own(wire):
     server, connect = wire
     remote = connect()
 
@@ -222,9 +218,7 @@ def test_F41_after_no_answer_nothing_is_sent_again_and_writes_open_their_own(
     assert server.connections == before + 3
 
 
-def test_F41_a_server_that_closes_after_each_answer_fails_at_most_one_write(
-    server,
-):
+def test_F41_a_server_that_closes_after_each_answer_fails_at_most_one_write(server):
     server.script = after_an_answer(lambda connection: None)
     remote = connected(server, retries=9)
     failed = []
