@@ -203,22 +203,8 @@ def test_an_interrupt_waits_for_no_service_that_has_stalled(hosted):
     assert hosted.uploads == {}
 
 
-def press_at(hosted, step: str) -> None:
-    """Press Ctrl-C once, when a step is done."""
-    main = threading.main_thread().ident
-    pressed = []
-
-    def press(seen):
-        if seen == step and not pressed:
-            pressed.append(seen)
-            signal.pthread_kill(main, signal.SIGINT)
-            time.sleep(0.2)
-
-    hosted.changed = press
-
-
 def test_an_interrupt_before_the_end_leaves_nothing_and_needs_no_note(client, hosted):
-    press_at(hosted, "part")
+    hosted.interrupt_after("part")
     with pytest.raises(KeyboardInterrupt) as caught:
         client.create_table("t", whole(), compression=None)
     assert getattr(caught.value, "__notes__", []) == []
@@ -250,12 +236,9 @@ def test_an_interrupt_leaves_no_empty_table_without_advice(client, hosted, delay
         assert notes == []
 
 
+DROP = "wait for the service's timeout, drop the table if it is empty, and send again"
 SENT = [
-    (
-        "create",
-        "create table 't' without rows",
-        "wait for the service's timeout, drop the table if it is empty, and send again",
-    ),
+    ("create", "create table 't' without rows", DROP),
     ("complete", "create table 't'", "check the table before sending it again"),
 ]
 
@@ -265,7 +248,7 @@ def test_an_interrupt_tells_what_may_become_of_a_write_in_parts(
     client, hosted, step, request_to, cure
 ):
     client.list_tables()
-    press_at(hosted, step)
+    hosted.interrupt_after(step)
     with pytest.raises(KeyboardInterrupt) as caught:
         client.create_table("t", whole(), compression=None)
     (note,) = caught.value.__notes__
@@ -392,9 +375,7 @@ def test_a_service_that_goes_away_between_parts_interrupts_the_upload(hosted):
     assert caught.value.bytes_sent >= sum(hosted.sizes) > max(hosted.sizes)
 
 
-def test_what_was_sent_counts_though_a_second_attempt_finds_nobody(
-    hosted,
-):
+def test_what_was_sent_counts_though_a_second_attempt_finds_nobody(hosted):
     server = serving(hosted).__enter__()
 
     def goes_away(_, step):

@@ -5,10 +5,6 @@ The same call, made again, does what is missing, and no row is stored twice.
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
-
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -71,25 +67,12 @@ def test_F47_an_alteration_that_stops_tells_each_step(hosted, step, fault):
     assert len(hosted.tables["t"].versions) == 4
 
 
-def press_after(hosted, step: str) -> None:
-    """Press Ctrl-C once a step is done."""
-    main = threading.main_thread().ident
-
-    def press(seen):
-        if seen == step:
-            hosted.changed = lambda _step: None
-            signal.pthread_kill(main, signal.SIGINT)
-            time.sleep(0.2)
-
-    hosted.changed = press
-
-
 @pytest.mark.parametrize("step", STEPS)
 def test_F47_the_notes_of_an_interrupt_tell_each_step(hosted, step):
     names = list(STEPS)
     before = names[: names.index(step)]
     after = names[names.index(step) + 1 :]
-    press_after(hosted, step)
+    hosted.interrupt_after(step)
     with hosted.connect() as client:
         with pytest.raises(KeyboardInterrupt) as caught:
             alter(client)
@@ -104,7 +87,7 @@ def test_F47_the_notes_of_an_interrupt_tell_each_step(hosted, step):
 
 
 def test_an_interrupt_before_the_first_step_has_no_note(hosted):
-    press_after(hosted, "describe")
+    hosted.interrupt_after("describe")
     with hosted.connect() as client, pytest.raises(KeyboardInterrupt) as caught:
         alter(client)
     assert not hasattr(caught.value, "__notes__")
@@ -159,7 +142,7 @@ def test_F47_rows_without_an_answer_tell_of_their_columns(
 def test_F47_an_interrupt_of_new_columns_tells_that_no_row_was_sent(
     hosted, if_exists, rows, options
 ):
-    press_after(hosted, "add_columns")
+    hosted.interrupt_after("add_columns")
     with hosted.connect() as client:
         with pytest.raises(KeyboardInterrupt) as caught:
             write(client, if_exists, options)

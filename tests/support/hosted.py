@@ -14,8 +14,10 @@ import dataclasses
 import itertools
 import json
 import re
+import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,6 +102,18 @@ class Hosted:
         """Have the next requests of a step meet a fault, and those of no other step."""
         left = itertools.repeat(fault, times)
         self.fault = lambda _, at: next(left, "") if at == step else ""
+
+    def interrupt_after(self, step: str) -> None:
+        """Press Ctrl-C in this process once, when a step is done."""
+        main = threading.main_thread().ident
+
+        def press(seen: str) -> None:
+            if seen == step:
+                self.changed = lambda _step: None
+                signal.pthread_kill(main, signal.SIGINT)
+                time.sleep(0.2)
+
+        self.changed = press
 
     def __call__(self, connection: Connection) -> None:
         """Serve a connection."""
