@@ -8,6 +8,7 @@ took. Libraries that are not installed are left out.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import importlib.util
 import sys
 import tempfile
@@ -47,6 +48,25 @@ OURS = "rt_frames"
 # that have few rows, and take milliseconds
 SMALL_REPEATS = 30
 ON_ID = "t.id = s.id"
+READS: dict[str, dict[str, Callable[[Any], Any]]] = {  # of a table that was opened
+    "rows": {
+        OURS: lambda table: table.to_polars(),
+        "lance": lambda table: pl.from_arrow(table.to_table()),
+        "lancedb": lambda table: pl.from_arrow(table.to_arrow()),
+        "deltalake": lambda table: pl.from_arrow(pa.table(table.to_pyarrow_table())),
+    },
+    "count": {
+        OURS: lambda table: table.count(),
+        "lance": lambda table: table.count_rows(),
+        "lancedb": lambda table: table.count_rows(),
+        "deltalake": lambda table: table.count(),
+    },
+    "head": {
+        OURS: lambda table: table.head(5),
+        "lance": lambda table: table.head(5),
+        "lancedb": lambda table: table.head(5),
+    },
+}
 
 
 def categories(nbytes: int) -> pa.Table:
@@ -103,13 +123,18 @@ class Peers:
         left_out = {"lancedb", "deltalake"} - self.libraries
         return {name: way for name, way in ways.items() if name not in left_out}
 
+    def store(self, name: str, data: Any, **options: Any) -> None:
+        self.client.create_table(name, data, progress=False, **options)
+
+    def store_delta(self, name: str, data: Any, **options: Any) -> None:
+        import deltalake
+
+        deltalake.write_deltalake(self.path("deltalake", name), data, **options)
+
     def write(self, name: str, data: Callable[[], Any], mode: str = "append") -> Ways:
         """Return the ways to write a frame or a stream, and to replace by it."""
-
-        def delta() -> None:
-            import deltalake
-
-            deltalake.write_deltalake(self.path("deltalake", name), data(), mode=mode)  # type: ignore[call-overload]
+        if_exists = "append" if mode == "append" else "replace"
+        path = self.path("lance", name)
 
         def database() -> None:
             if mode == "append":
@@ -117,35 +142,28 @@ class Peers:
             else:
                 self.database().create_table(name, data(), mode=mode)
 
-        if_exists = "append" if mode == "append" else "replace"
         return self.chosen(
             {
-                OURS: lambda: self.client.create_table(
-                    name, data(), if_exists=if_exists, progress=False
-                ),
-                "lance": lambda: lance.write_dataset(
-                    data(), self.path("lance", name), mode=mode
-                ),
+                OURS: lambda: self.store(name, data(), if_exists=if_exists),
+                "lance": lambda: lance.write_dataset(data(), path, mode=mode),
                 "lancedb": database,
-                "deltalake": delta,
+                "deltalake": lambda: self.store_delta(name, data(), mode=mode),
             }
         )
 
-    def read(self, name: str) -> Ways:
-        """Return the ways to read a table into Polars."""
+    def read(self, name: str, call: str) -> Ways:
+        """Return the ways to open a table, and to read of it what ``READS`` says."""
         path = self.path("lance", name)
-        return self.chosen(
-            {
-                OURS: self.client.table(name).to_polars,
-                "lance": lambda: pl.from_arrow(lance.dataset(path).to_table()),
-                "lancedb": lambda: pl.from_arrow(
-                    self.database().open_table(name).to_arrow()
-                ),
-                "deltalake": lambda: pl.from_arrow(
-                    pa.table(self.delta(name).to_pyarrow_table())
-                ),
-            }
-        )
+        openers = {
+            OURS: lambda: self.client.table(name),
+            "lance": lambda: lance.dataset(path),
+            "lancedb": lambda: self.database().open_table(name),
+            "deltalake": lambda: self.delta(name),
+        }
+        ways: Ways = {}
+        for library, read in READS[call].items():
+            ways[library] = functools.partial(read_opened, openers[library], read)
+        return self.chosen(ways)
 
     def upsert(self, name: str, rows: pa.Table) -> Ways:
         def merge(builder: Any) -> None:
@@ -161,9 +179,7 @@ class Peers:
         path = self.path("lance", name)
         return self.chosen(
             {
-                OURS: lambda: self.client.create_table(
-                    name, rows, if_exists="upsert", on="id", progress=False
-                ),
+                OURS: lambda: self.store(name, rows, if_exists="upsert", on="id"),
                 "lance": lambda: merge(lance.dataset(path).merge_insert("id")),
                 "lancedb": lambda: merge(
                     self.database().open_table(name).merge_insert("id")
@@ -187,51 +203,20 @@ class Peers:
             table.delete(condition)
             table.add(rows)
 
-        def delta() -> None:
-            import deltalake
-
-            deltalake.write_deltalake(
-                self.path("deltalake", name),
-                rows,
-                mode="overwrite",
-                predicate=f"day = '{day}'",
-            )
-
+        ours = {"if_exists": "replace", "where": pl.col("day") == day}
+        theirs = {"mode": "overwrite", "predicate": f"day = '{day}'"}
         return self.chosen(
             {
-                OURS: lambda: self.client.create_table(
-                    name,
-                    rows,
-                    if_exists="replace",
-                    where=pl.col("day") == day,
-                    progress=False,
-                ),
+                OURS: lambda: self.store(name, rows, **ours),
                 "lance": in_lance,
                 "lancedb": in_lancedb,
-                "deltalake": delta,
+                "deltalake": lambda: self.store_delta(name, rows, **theirs),
             }
         )
 
-    def count(self, name: str) -> Ways:
-        path = self.path("lance", name)
-        return self.chosen(
-            {
-                OURS: self.client.table(name).count,
-                "lance": lambda: lance.dataset(path).count_rows(),
-                "lancedb": lambda: self.database().open_table(name).count_rows(),
-                "deltalake": lambda: self.delta(name).count(),
-            }
-        )
 
-    def head(self, name: str) -> Ways:
-        path = self.path("lance", name)
-        return self.chosen(
-            {
-                OURS: lambda: self.client.table(name).head(5),
-                "lance": lambda: lance.dataset(path).head(5),
-                "lancedb": lambda: self.database().open_table(name).head(5),
-            }
-        )
+def read_opened(opener: Callable[[], Any], read: Callable[[Any], Any]) -> Any:
+    return read(opener())
 
 
 def show(name: str, ways: Ways, repeats: int = REPEATS) -> None:
@@ -264,7 +249,7 @@ def frames(peers: Peers, wanted: Callable[[str], bool]) -> None:
         if wanted("read"):
             for write in whole.values():
                 write()
-            show(f"read {kind}", peers.read(name))
+            show(f"read {kind}", peers.read(name, "rows"))
 
 
 def calls(peers: Peers) -> Iterator[tuple[str, Ways, int]]:
@@ -272,8 +257,8 @@ def calls(peers: Peers) -> Iterator[tuple[str, Ways, int]]:
     table = daily()
     for write in peers.write("t", lambda: table, "overwrite").values():
         write()
-    yield "count", peers.count("t"), SMALL_REPEATS
-    yield "head", peers.head("t"), SMALL_REPEATS
+    yield "count", peers.read("t", "count"), SMALL_REPEATS
+    yield "head", peers.read("t", "head"), SMALL_REPEATS
     ten = table.slice(0, 10)
     yield "append ten rows", peers.write("t", lambda: ten), SMALL_REPEATS
     existing = pa.array(range(0, MILLION, MILLION // 1000))
