@@ -87,15 +87,13 @@ ADVICE = {
 }
 # 503 stands for 500 and 504
 FAULTS = ["cut", "lose the answer", "late", "503", "429", "409", "507"]
+OF_PARTS = [*FAULTS, "twice", "404", "413"]
+STEPS = ["create_parts", "part", "complete"]
 WHOLE = with_parts_of(None)
 CASES = [
     *itertools.product([WHOLE], ["create", "insert"], FAULTS),
     *itertools.product([SMALL_PARTS], ["create"], [*FAULTS, "twice"]),
-    *itertools.product(
-        [SMALL_PARTS],
-        ["create_parts", "part", "complete"],
-        [*FAULTS, "twice", "404", "413"],
-    ),
+    *itertools.product([SMALL_PARTS], STEPS, OF_PARTS),
 ]
 
 
@@ -132,10 +130,8 @@ def test_after_what_an_error_advises_every_row_is_there_once(
     assert hosted.tables["t"].rows["n"].to_pylist() == [*kept, *range(30_000)]
 
 
-@pytest.mark.parametrize("fault", [*FAULTS, "twice", "404", "413"])
-@pytest.mark.parametrize(
-    "step", ["describe", "query", "create_parts", "part", "complete"]
-)
+@pytest.mark.parametrize("fault", OF_PARTS)
+@pytest.mark.parametrize("step", ["describe", "query", *STEPS])
 def test_after_what_the_error_of_a_rewrite_advises_all_is_rewritten_once(step, fault):
     hosted = Hosted()
     texts = pa.schema({"n": pa.string()})
@@ -184,18 +180,14 @@ def restore(client: rt.Client) -> None:
 
 NEW = [{"n": 4, "s": "D"}, {"n": 5, "s": "e"}]
 NO_X = [{**row, "x": None} for row in THERE.to_pylist()]
+NEW_X = WIDER.to_pylist()
+ONLY_X = [{"n": n, "x": None} for n in (1, 2, 3, 4)]
 # by call: the requests that it makes, and the rows that are then there
 CHANGES = {
     upsert: (["merge_insert"], [*BEFORE.to_pylist(), *NEW]),
-    upsert_wider: (
-        ["add_columns", "merge_insert"],
-        [*NO_X[:3], *WIDER.to_pylist()],
-    ),
-    append_wider: (["add_columns", "insert"], [*NO_X, *WIDER.to_pylist()]),
-    alter: (
-        ["add_columns", "drop_columns"],
-        [{"n": n, "x": None} for n in (1, 2, 3, 4)],
-    ),
+    upsert_wider: (["add_columns", "merge_insert"], [*NO_X[:3], *NEW_X]),
+    append_wider: (["add_columns", "insert"], [*NO_X, *NEW_X]),
+    alter: (["add_columns", "drop_columns"], ONLY_X),
     delete: (["delete"], BEFORE.to_pylist()[:2]),
     restore: (["restore"], BEFORE.to_pylist()),
 }

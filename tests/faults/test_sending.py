@@ -158,39 +158,26 @@ def over():
 
 MID = 3 * MIB
 ALL = None
+INTERRUPTED = errors.UploadInterrupted
+UNKNOWN = errors.OutcomeUnknown
+SO_MUCH = r"[\d.]+ MB of 33\.\d MB"
 # how much of a body is read, what comes then, whether the table is listed later;
 # what is raised, and says
 OPEN = {
-    "F08": (
-        MID,
-        "reset",
-        True,
-        errors.UploadInterrupted,
-        r"[\d.]+ MB of 33\.\d MB.*is listed now",
-    ),
-    "F09": (
-        MID,
-        "close",
-        False,
-        errors.UploadInterrupted,
-        r"[\d.]+ MB of 33\.\d MB.*safe to send again",
-    ),
-    "F10": (0, "silence", False, errors.UploadInterrupted, r"of 33\.\d MB"),
-    "F12": (ALL, "close", True, errors.OutcomeUnknown, "is listed now"),
-    "F13": (ALL, "reset", False, errors.OutcomeUnknown, "listed yet"),
-    "F14": (ALL, "silence", True, errors.OutcomeUnknown, "is listed now"),
-    "F17": (MID, "200", False, errors.OutcomeUnknown, "whole body"),
+    "F08": (MID, "reset", True, INTERRUPTED, rf"{SO_MUCH}.*is listed now"),
+    "F09": (MID, "close", False, INTERRUPTED, rf"{SO_MUCH}.*safe to send again"),
+    "F10": (0, "silence", False, INTERRUPTED, r"of 33\.\d MB"),
+    "F12": (ALL, "close", True, UNKNOWN, "is listed now"),
+    "F13": (ALL, "reset", False, UNKNOWN, "listed yet"),
+    "F14": (ALL, "silence", True, UNKNOWN, "is listed now"),
+    "F17": (MID, "200", False, UNKNOWN, "whole body"),
 }
 
 
-@pytest.mark.parametrize(
-    ("wire", "case"),
-    [
-        *(("plain", case) for case in OPEN),
-        ("tls", "F10"),
-    ],
-    indirect=["wire"],
-)
+WIRES = [("plain", case) for case in OPEN] + [("tls", "F10")]
+
+
+@pytest.mark.parametrize(("wire", "case"), WIRES, indirect=["wire"])
 def test_a_create_that_is_not_answered_says_how_far_it_came_and_is_sent_once(
     wire, over, caplog, case
 ):

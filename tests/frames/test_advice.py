@@ -138,13 +138,10 @@ def test_what_a_message_offers_makes_a_column_that_can_be_sent(x, code, written)
     send(pd.DataFrame({"x": helped}))
 
 
-@pytest.mark.parametrize(
-    ("dtype", "code"),
-    [
-        (pl.Int128, "pl.Int64"),
-        (pl.UInt128, "pl.UInt64"),
-    ],
-)
+NARROWER = [(pl.Int128, "pl.Int64"), (pl.UInt128, "pl.UInt64")]
+
+
+@pytest.mark.parametrize(("dtype", "code"), NARROWER)
 def test_what_a_message_offers_for_polars_long_numbers_can_be_sent(dtype, code):
     frame = pl.DataFrame({"x": [1]}, schema={"x": dtype})
     assert code in refusal(frame)
@@ -343,9 +340,10 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize(
-    "other", [{**TURNED, "z.z": 0}, {"x.y": 3}, {**TURNED, "y": 0}]
-)
+OTHER_LABELS = [{**TURNED, "z.z": 0}, {"x.y": 3}, {**TURNED, "y": 0}]
+
+
+@pytest.mark.parametrize("other", OTHER_LABELS)
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 def test_all_frames_of_one_table_have_the_same_labels(client, make, other):
     with pytest.raises(UnsupportedTypeError, match="same columns"):
@@ -358,14 +356,8 @@ def labelled(*labels: object) -> pd.DataFrame:
 
 INDEXED = pd.DataFrame({"index": [1]}, index=["a"])
 ONE_NAME = [  # columns, and how both labels are named
-    (
-        labelled("rate.pct", "rate_pct"),
-        "'rate.pct' and 'rate_pct' both become 'rate_pct'",
-    ),
-    (
-        labelled("rate_pct", "rate.pct"),
-        "'rate_pct' and 'rate.pct' both become 'rate_pct'",
-    ),
+    (labelled("a.x", "a_x"), "'a.x' and 'a_x' both become 'a_x'"),
+    (labelled("a_x", "a.x"), "'a_x' and 'a.x' both become 'a_x'"),
     (labelled("x", "x"), "'x' and 'x' both become 'x'"),
     (labelled(1, "1"), "1 and '1' both become '1'"),
     (labelled(("a", "b"), "a_b"), "('a', 'b') and 'a_b' both become 'a_b'"),

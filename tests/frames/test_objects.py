@@ -98,11 +98,7 @@ KEPT = {
     "durations of NumPy's units": ([5 * TICK, SECONDS], NANO_SPANS, [5 * TICK, LONG]),
     "moments of two units": (TWO_UNITS, pa.timestamp("ms"), [MOMENT] * 2),
     "moments of NumPy's unit": ([TWO_UNITS[0], NAT], pa.timestamp("s"), [MOMENT, None]),
-    "durations of a coarse unit": (
-        [pd.Timedelta(SECONDS), pd.NaT],
-        SPANS,
-        [LONG, None],
-    ),
+    "a coarse unit": ([pd.Timedelta(SECONDS), pd.NaT], SPANS, [LONG, None]),
     "beyond nanoseconds": ([pd.Timedelta(AGES), LONG], SPANS, [AGES.item(), LONG]),
     "days of NumPy's": ([NUMPY_DAY, DAY], pa.date32(), [DAY, DAY]),
     "NaT without a unit": ([NAT, MOMENT], pa.timestamp("us"), [None, MOMENT]),

@@ -73,11 +73,7 @@ VIEWS = pa.table({"t": pa.array(["x" * 100] * 400_000, pa.string_view())})
 SIZES = {
     "as it is": (NUMBERS, None, 16),
     "compressed": (NUMBERS.slice(0, 5 * MIB), "zstd", 4),
-    "objects, which take more than their values": (
-        pd.DataFrame({"t": SHARED}),
-        None,
-        8,
-    ),
+    "objects, which take more than their values": (SHARED.to_frame("t"), None, 8),
     "16 KiB for each column": (WIDE, "zstd", 8),
     "all that four threads convert": (VIEWS, None, 20 / 6),
 }
