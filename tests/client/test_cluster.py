@@ -69,20 +69,26 @@ def scripted(hosted, workers):
 
 
 @pytest.fixture
-def in_process(hosted, monkeypatch):
-    """A cluster of threads, and a client that writes from it."""
+def cluster(hosted, monkeypatch):
+    """A function that starts a cluster of threads, and a client that writes from it."""
     monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
-    options = {
-        "processes": False,
-        "n_workers": 2,
-        "threads_per_worker": 1,
-        "dashboard_address": "127.0.0.1:0",
-    }
-    with (
-        distributed.Client(**options) as workers,
-        hosted.connect(dialect=SMALL_PARTS, retries=1, timeout=10) as client,
-    ):
-        yield workers, client
+    local = {"processes": False, "dashboard_address": "127.0.0.1:0"}
+
+    @contextlib.contextmanager
+    def start(**options: int):
+        with (
+            distributed.Client(**local, **options) as workers,
+            hosted.connect(dialect=SMALL_PARTS, retries=1, timeout=10) as client,
+        ):
+            yield workers, client
+
+    return start
+
+
+@pytest.fixture
+def in_process(cluster):
+    with cluster(n_workers=2, threads_per_worker=1) as both:
+        yield both
 
 
 def wait_until_free(client) -> None:
@@ -161,10 +167,7 @@ def odd(number):
 
 
 ODD = "'n' is .*string in partition 5, but int64"
-BAD = [
-    (failing, LookupError, "of mine"),
-    (odd, UnsupportedTypeError, ODD),
-]
+BAD = [(failing, LookupError, "of mine"), (odd, UnsupportedTypeError, ODD)]
 
 
 @pytest.mark.parametrize(("make", "error", "told"), BAD)
@@ -257,13 +260,7 @@ def test_partitions_without_rows_need_not_fit(remote, service, name):
 
 SECRET = {"x-tenant": "mine"}
 OPEN = {"X-LanceDB-Database": "mine"}
-
-
-HEADERS = [
-    (SECRET, [0]),
-    (OPEN, [1, 3, 5, 7]),
-    (OPEN | SECRET, [0]),
-]
+HEADERS = [(SECRET, [0]), (OPEN, [1, 3, 5, 7]), (OPEN | SECRET, [0])]
 
 
 @pytest.mark.parametrize(("headers", "partitions"), HEADERS)
@@ -314,21 +311,9 @@ def running(dask_worker):
     return len(dask_worker.state.all_running_tasks)
 
 
-def test_a_partition_that_comes_when_its_write_has_failed_is_not_sent(
-    hosted, monkeypatch
-):
-    monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
+def test_a_partition_that_comes_when_its_write_has_failed_is_not_sent(hosted, cluster):
     hosted.changed = lambda step: FIRST_SENT.set() if step == "part" else None
-    options = {
-        "processes": False,
-        "n_workers": 1,
-        "threads_per_worker": 8,
-        "dashboard_address": "127.0.0.1:0",
-    }
-    with (
-        distributed.Client(**options) as workers,
-        hosted.connect(dialect=SMALL_PARTS, retries=1, timeout=10) as client,
-    ):
+    with cluster(n_workers=1, threads_per_worker=8) as (workers, client):
         with pytest.raises(LookupError):
             client.create_table("t", frame(2, 7, waiting))
         steps = len(hosted.steps)

@@ -69,17 +69,10 @@ def test_it_ends_with_the_upload_when_that_fails(server, capsys):
         connection.answer(200, {"tables": []})
 
     server.script = hang_up
-    with (
-        rt.connect(server.url, api_key="k", retries=0) as client,
-        pytest.raises(UploadInterrupted),
-    ):
-        rt.to_table(
-            pl.DataFrame({"n": range(4_000_000)}),
-            "sales",
-            progress=True,
-            if_exists="fail",
-            client=client,
-        )
+    frame = pl.DataFrame({"n": range(4_000_000)})
+    client = rt.connect(server.url, api_key="k", retries=0)
+    with client, pytest.raises(UploadInterrupted):
+        rt.to_table(frame, "sales", progress=True)
     assert capsys.readouterr().err.endswith("\n")
 
 
@@ -97,9 +90,8 @@ _ = rt.to_table(frame, "short")
 
 def test_a_notebook_shows_bars_that_the_browser_draws_and_nothing_on_stderr(tmp_path):
     path = tmp_path / "progress.ipynb"
-    nbformat.write(
-        nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(IN_A_NOTEBOOK)]), path
-    )
+    cell = nbformat.v4.new_code_cell(IN_A_NOTEBOOK)
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), path)
     known, streamed = executed(path, tmp_path).cells[0].outputs
     html = known.data["text/html"]
     text = known.data["text/plain"]
@@ -119,13 +111,9 @@ def test_a_notebook_shows_bars_that_the_browser_draws_and_nothing_on_stderr(tmp_
 def test_a_long_upload_is_shown_on_a_terminal_alone(client, service, name, capfd):
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 120))
-    code = (
-        UPLOADS
-        + f"upload(rt.connect({service.url!r}, api_key={service.api_key!r}), {name!r})"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=theirs, stderr=theirs
-    ) as process:
+    connect = f"rt.connect({service.url!r}, api_key={service.api_key!r})"
+    program = [sys.executable, "-c", f"{UPLOADS}\nupload({connect}, {name!r})"]
+    with subprocess.Popen(program, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         here = {}
         exec(UPLOADS, here)
@@ -155,21 +143,8 @@ for number, sys.stderr in enumerate([sys.stderr, None, broken, closed]):
 
 
 def test_a_bar_that_cannot_be_drawn_ends_and_the_upload_goes_on(service, name):
-    program = [
-        sys.executable,
-        "-c",
-        ON_A_BROKEN_STDERR,
-        service.url,
-        service.api_key,
-        name,
-    ]
+    arguments = [service.url, service.api_key, name]
+    program = [sys.executable, "-c", ON_A_BROKEN_STDERR, *arguments]
     with open("/dev/full", "w") as full:  # noqa: PTH123  # a device
-        done = subprocess.run(
-            program,
-            stdout=subprocess.PIPE,
-            stderr=full,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-    assert done.stdout == "500000\n" * 4
+        printed = subprocess.check_output(program, stderr=full, text=True, timeout=60)
+    assert printed == "500000\n" * 4

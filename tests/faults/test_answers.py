@@ -124,15 +124,6 @@ def test_F20_F23_F24_a_list_has_the_error_of_each_status_and_may_be_asked_for_ag
     assert error.attempts == len(asked) == (2 if STATUSES[status][-1] else 1)
 
 
-@pytest.mark.parametrize("status", [429, 503])
-def test_whoever_asks_for_a_longer_wait_than_retries_have_is_not_asked_again(
-    server, caplog, status
-):
-    server.listing((status, b"", {"Retry-After": "120"}))
-    error = fails(patient(server).list_tables, STATUSES[status][0], caplog)
-    assert error.attempts == 1
-
-
 @pytest.mark.parametrize("status", STATUSES)
 def test_F20_F23_F24_a_create_and_an_alteration_have_the_error_of_each_status(
     server, caplog, status

@@ -5,6 +5,8 @@ F51 of the matrix in README.md. What the client says is compared with what Lance
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import lance
 import polars as pl
 import pyarrow as pa
@@ -81,23 +83,17 @@ def upsert(client):
     client.create_table("t", NEW, if_exists="upsert", on="id")
 
 
+def store(name: str, **options: object) -> Callable[[rt.Client], object]:
+    return lambda client: client.create_table(name, NEW, **options)
+
+
+ONLY_NEW = [(2, 21), (3, 30)]
+BOTH = [(1, 10), (2, 20), *ONLY_NEW]
 # of each dialect: a call, and the rows of its table then
 LANCEDB = {
-    "create": (
-        lambda client: client.create_table("new", NEW),
-        "new",
-        [(2, 21), (3, 30)],
-    ),
-    "replace": (
-        lambda client: client.create_table("t", NEW, if_exists="replace"),
-        "t",
-        [(2, 21), (3, 30)],
-    ),
-    "append": (
-        lambda client: client.create_table("t", NEW, if_exists="append"),
-        "t",
-        [(1, 10), (2, 20), (2, 21), (3, 30)],
-    ),
+    "create": (store("new"), "new", ONLY_NEW),
+    "replace": (store("t", if_exists="replace"), "t", ONLY_NEW),
+    "append": (store("t", if_exists="append"), "t", BOTH),
     "upsert": (upsert, "t", [(1, 10), (2, 21), (3, 30)]),
     "rename": (lambda client: client.table("t").rename({"n": "m"}), "t", BEFORE),
     "add a column": (add, "t", [(1, 10, None), (2, 20, None)]),
