@@ -47,7 +47,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder; test_once.py makes each kind of write at a URL."""
+    """A folder, in which the tests of a module make tables of their own names."""
     root = tmp_path_factory.mktemp("place") / "tables"
     with rt.connect(root, default=False) as client:
         yield Place(client, root)

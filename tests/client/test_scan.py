@@ -36,14 +36,10 @@ FRAME = pl.DataFrame(
         "n": [*range(2000), None],
         "k": [*(f"k{number % 7}" for number in range(2000)), None],
         "x": [number / 8 for number in range(2001)],
-        "at": pl.Series(
-            [dt.datetime(2024, 1, 1) + dt.timedelta(hours=n) for n in range(2001)]
-        ).cast(pl.Datetime("ms", "Europe/Berlin")),
-        "c": pl.Series(
-            [f"c{number % 5}" for number in range(2001)], dtype=pl.Categorical
-        ),
+        "at": [dt.datetime(2024, 1, 1) + dt.timedelta(hours=n) for n in range(2001)],
+        "c": [f"c{number % 5}" for number in range(2001)],
     }
-)
+).cast({"at": pl.Datetime("ms", "Europe/Berlin"), "c": pl.Categorical})
 
 
 @pytest.fixture(scope="module")
