@@ -291,12 +291,6 @@ def test_only_a_source_that_may_be_slow_is_to_be_collected(server, rows, is_slow
     assert ("try again" in str(caught.value)) is not is_slow
 
 
-def test_what_came_too_early_succeeds_when_it_is_sent_again(remote, server):
-    server.answering((425, b"", RETRY_AT_ONCE), (200, {"version": 2}))
-    assert create(remote).version == 2
-    assert len(server.posts) == 2
-
-
 NGINX = b"<center><h1>413 Request Entity Too Large</h1></center><hr>nginx/1.24"
 
 
@@ -452,15 +446,6 @@ def test_F20_an_upload_id_that_holds_the_key_is_not_sent_back(caplog):
     assert all(KEY not in request.path for request in hosted.server.requests)
 
 
-@pytest.mark.parametrize("status", [401, 403])
-@pytest.mark.parametrize("answer", [b"", {"error": "denied"}, {"error": "bad key"}])
-def test_F20_a_wrong_key_is_said_with_what_to_do(server, caplog, status, answer):
-    server.answering((status, answer))
-    client = patient(server)
-    error = fails(lambda: create(client), KEY_IS_WRONG, caplog)
-    assert str(error).endswith("; check that the API key belongs to this project")
-
-
 # of whatever the message of a server says, a table named so is a table
 @pytest.mark.parametrize("name", ["conversions", "monkeys", "versions"])
 def test_a_404_of_a_table_keeps_its_cure_whatever_the_name(server, name):
@@ -469,26 +454,6 @@ def test_a_404_of_a_table_keeps_its_cure_whatever_the_name(server, name):
     with pytest.raises(errors.TableNotFoundError) as raised:
         client.table(name).rename({"a": "b"})
     assert str(raised.value).endswith("check the name in rt.list_tables()")
-
-
-CURES = [
-    (408, "try again"),
-    (409, "try again"),
-    (411, "count the rows of table 't': 411, no"),
-    (425, "try again"),
-    (505, "region and domain"),
-    (511, "log in to the network first"),
-]
-
-
-@pytest.mark.parametrize(("status", "cure"), CURES)
-def test_a_count_that_is_refused_has_a_cure_of_a_count(server, status, cure):
-    server.answering((status, {"error": "no"}))
-    client = connected(server, retries=0, dialect="lancedb")
-    with pytest.raises(errors.ResponseError) as raised:
-        client.table("t").count()
-    assert str(raised.value).endswith(cure)
-    assert "frame" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
