@@ -217,7 +217,7 @@ def test_no_error_about_an_argument_has_the_key_in_its_frames(caplog, wrong):
 FROM_OUTSIDE = [
     ("RT_FRAMES_URL", "ftp://example.com", "is no URL"),
     ("RT_FRAMES_URL", "https://a?b", "without user"),
-    ("RT_FRAMES_DIALECT", "x", "dialect"),
+    ("RT_FRAMES_DIALECT", "x", "RT_FRAMES_DIALECT.*documented.*lancedb.*'x'"),
     ("RT_FRAMES_API_KEY", f"{KEY}\n", "api_key"),
 ]
 
