@@ -158,28 +158,16 @@ def struct(*fields: object) -> dict:
 
 
 INT = {"type": "int64"}
+DIGITS = "9" * 20
 UNKNOWN = [
-    "nope",
+    *("nope", "", "INT64", "map"),
+    *("timestamp:us", "timestamp:us:", "timestamp:d:-", "time32:ns"),
     "timestamp:us:" + "Z" * 101,
-    "",
-    "INT64",
-    "map",
-    "timestamp:us",
-    "timestamp:us:",
-    "timestamp:d:-",
-    "time32:ns",
-    "decimal:128:39:0",
-    "decimal:128:0:0",
-    "decimal:64:10:2",
-    "decimal:128:10",
-    "decimal:128: 10:2",
-    "decimal:128:1_0:2",
-    "decimal:128:99999999999999999999:2",
-    "decimal:128:10:99999999999999999999",
-    "dict:string:int8",
-    "dict:string:float:false",
-    "dict:string:int8:no",
-    "dict:nope:int8:false",
+    *("decimal:128:39:0", "decimal:128:0:0", "decimal:64:10:2", "decimal:128:10"),
+    *("decimal:128: 10:2", "decimal:128:1_0:2"),
+    *(f"decimal:128:{DIGITS}:2", f"decimal:128:10:{DIGITS}"),
+    *("dict:string:int8", "dict:string:float:false"),
+    *("dict:string:int8:no", "dict:nope:int8:false"),
 ]
 
 

@@ -274,29 +274,12 @@ def test_exactly_float_is_ambiguous():
 
 # as messages print them; of the bare words "float" and "string", see their own tests
 PRINTED = [
-    pa.bool_(),
-    pa.int8(),
-    pa.uint64(),
-    pa.float16(),
-    pa.float64(),
-    pa.large_string(),
-    pa.binary(),
-    pa.large_binary(),
-    pa.date32(),
-    pa.date64(),
-    pa.time32("s"),
-    pa.time64("us"),
-    pa.timestamp("ns"),
-    pa.duration("ms"),
-    pa.timestamp("us", "Europe/Berlin"),
-    pa.timestamp("s", "+05:30"),
-    pa.decimal128(38, -3),
-    pa.decimal256(40, 2),
-    pa.binary(16),
-    pa.uuid(),
-    pa.json_(),
-    pa.dictionary(pa.int32(), pa.large_string()),
-    pa.dictionary(pa.int32(), pa.int8()),
+    *map(pa.type_for_alias, ["bool", "int8", "uint64", "float16", "float64"]),
+    *(pa.large_string(), pa.binary(), pa.large_binary(), pa.binary(16)),
+    *(pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us"), pa.duration("ms")),
+    *(pa.timestamp("ns"), pa.timestamp("us", "Europe/Berlin")),
+    *(pa.timestamp("s", "+05:30"), pa.decimal128(38, -3), pa.decimal256(40, 2)),
+    *(pa.uuid(), pa.json_(), CODED, pa.dictionary(pa.int32(), pa.int8())),
 ]
 flat = st.sampled_from(PRINTED)
 inside = st.sampled_from([*PRINTED, pa.float32(), pa.string()])
