@@ -439,22 +439,10 @@ def test_a_dtype_that_means_nothing_is_refused_with_its_column(dtype):
 
 
 WORDS = [
-    "text",
-    "varchar(20)",
-    "INTEGER",
-    "bigint",
-    "date",
-    "datetime",
-    "timestamp",
-    "time",
-    "decimal(10,2)",
-    "numeric",
-    "numeric(5, 1)",
-    "blob",
-    "strng",
-    "flaot64",
-    "boolen",
-    "int46",
+    *("text", "varchar(20)", "INTEGER", "bigint", "blob"),
+    *("date", "datetime", "timestamp", "time"),
+    *("decimal(10,2)", "numeric", "numeric(5, 1)"),
+    *("strng", "flaot64", "boolen", "int46"),
 ]
 
 

@@ -101,15 +101,8 @@ WRAPPED = {
     "list view": lambda a: pa.ListViewArray.from_arrays([0, 2, 0], [2, 1, 1], a),
 }
 NUMBERS = [  # which Lance keeps in lists of a fixed size
-    "coded numbers of two signs",
-    "coded halves",
-    "coded days",
-    "coded decimals",
-    "coded bytes",
-    "runs",
-    "runs of days",
-    "decimal",
-    "extension",
+    *("coded numbers of two signs", "coded halves", "coded days", "coded decimals"),
+    *("coded bytes", "runs", "runs of days", "decimal", "extension"),
 ]
 # whose types have no text that every service reads
 NOT_OFFERED = ["UUIDs in maps", "JSON in views", "coded JSON", "map of views"]
