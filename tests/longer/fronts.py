@@ -23,7 +23,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest import mock
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -260,9 +259,9 @@ def opened(name: str) -> Iterator[Opened]:
                     started(behind, place, service.caller.url)
                 )
                 doors["tunnel"] = inner["tls"].replace("127.0.0.1", HOST)
-                stack.enter_context(
-                    mock.patch.dict(os.environ, HTTPS_PROXY=proxy, NO_PROXY="")
-                )
+                environment = stack.enter_context(pytest.MonkeyPatch.context())
+                environment.setenv("HTTPS_PROXY", proxy)
+                environment.setenv("NO_PROXY", "")
             yield Opened(
                 service,
                 doors,
