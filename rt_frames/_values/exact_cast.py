@@ -1,26 +1,16 @@
-"""The casts of ``dtypes=``: cast, cast back, and refuse values that differ.
+"""The same values in another type: cast, cast back, and refuse values that differ.
 
-Nulls are nulls, and NaN equals NaN. The exceptions::
-
-    text → anything            as it is parsed: the spelling is not kept; whole numbers
-                               are, and finite ones stay finite
-    floats → smaller floats    fractions are rounded, as ``astype`` does; finite numbers
-                               stay finite, and whole numbers that a double holds
-                               exactly (ids, which a null made floats) keep their value
-    floats → text              the shortest digits that are read as that float
-    decimals ⇄ floats          fractions by these shortest digits; to smaller floats
-                               only if the caller wrote the type, else as their doubles
-    UUIDs ⇄ text               as they are written
-    with a zone ⇄ without      UTC only, where clock and instant are the same
-    moments → times of day     never: the day would be lost
-    durations → text           never: the unit would be lost
+Columns are cast so, by ``dtypes=`` and for a table, values of conditions, and stored
+rows of a rewrite. Rows that are held against a condition or a key are cast before.
+Nulls are nulls, and NaN equals NaN. `EXACT`, at the end, has what else is the same, and
+what is not; `kinds.py` says which kinds of values a table takes without ``dtypes=``.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,12 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # a double holds every integer up to here
-_LAST_COUNTED = 2.0**53
+LAST_COUNTED = 2.0**53
 _MOST_DIGITS = pa.decimal256(76, 0)
 _MOMENTS = "dates and timestamps"
-_DAY_LOST = "the day would be lost; take the time of day first, with .dt.time"
-_UNIT_LOST = "the unit would be lost; cast it to an integer or format it first"
-_NEVER = {(_MOMENTS, "times"): _DAY_LOST, ("durations", "text"): _UNIT_LOST}
 _call = pc.call_function
 
 
@@ -68,33 +55,28 @@ def cast_exactly(
         return pa.DictionaryArray.from_arrays(indices, coded.dictionary)
     if array.type == target or types.is_null(array.type):
         return array.cast(target)
-    kinds = _kinds(array.type, target)
     # also casts of UUIDs, before extension types become their storage
-    if kinds in _CASTS:
-        return _cast_flat(array, target, kinds, may_round=may_round)
+    if (_kind(array.type), _kind(target)) in EXACT:
+        return _cast_flat(array, target, may_round=may_round)
     if isinstance(target, pa.BaseExtensionType):
         stored = cast_exactly(array, target.storage_type, may_round=may_round)
         return pa.ExtensionArray.from_storage(target, stored)
     if isinstance(array, pa.ExtensionArray):
         return cast_exactly(array.storage, target, may_round=may_round)
-    return _cast_flat(array, target, kinds, may_round=may_round)
+    return _cast_flat(array, target, may_round=may_round)
 
 
-def _cast_flat(
-    array: pa.Array, target: pa.DataType, kinds: tuple[str, str], *, may_round: bool
-) -> pa.Array:
-    refusal = _NEVER.get(kinds) or _zone_refusal(array.type, target)
+def _cast_flat(array: pa.Array, target: pa.DataType, *, may_round: bool) -> pa.Array:
+    rule = _rule(array.type, target)
+    refusal = rule.refusal or _zone_refusal(array.type, target)
     if refusal:
         raise RefusedCast(refusal)
-    cast = _cast(array, target)
+    cast = rule.cast(array, target)
     if types.is_time(target) or types.is_date64(target):
         # Arrow makes times and dates of integers out of their range (pyarrow 26)
         cast.validate(full=True)
-    if kinds[0] == "text":
-        _check_parsed(array, cast, may_round=may_round)
-    elif kinds != ("times", "text"):
-        # Arrow cannot parse times of day (pyarrow 26)
-        _check_same(array, target, _is_same(array, cast, may_round=may_round))
+    if rule.same is not None:
+        _check_same(array, target, rule.same(array, cast, may_round))
     return cast
 
 
@@ -124,27 +106,22 @@ def cast_objects(
     return pa.concat_arrays(parts).take(pa.array(order))
 
 
-def _kinds(have: pa.DataType, target: pa.DataType) -> tuple[str, str]:
-    return _kind(have), _kind(target)
-
-
 def _kind(arrow: pa.DataType) -> str:
     return getattr(arrow, "extension_name", "") or family(arrow)
 
 
+def _rule(have: pa.DataType, target: pa.DataType) -> _Rule:
+    return EXACT.get((_kind(have), _kind(target)), _CAST_BACK)
+
+
 def _zone_refusal(have: pa.DataType, target: pa.DataType) -> str | None:
-    if _kinds(have, target) != (_MOMENTS, _MOMENTS):
+    if {family(have), family(target)} != {_MOMENTS}:
         return None
     zones = {getattr(have, "tz", None), getattr(target, "tz", None)}
     if None not in zones or zones <= {None, *UTC}:
         return None
     cure = "convert it to UTC" if getattr(have, "tz", None) else "localize it"
     return f"only in UTC are naive and aware values the same; {cure} first"
-
-
-def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
-    cast = _CASTS.get(_kinds(array.type, target))
-    return cast(array, target) if cast else array.cast(target)
 
 
 def _check_same(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:
@@ -159,28 +136,37 @@ def _check_same(array: pa.Array, target: pa.DataType, same: pa.Array) -> None:
         )
 
 
-def _is_same(array: pa.Array, cast: pa.Array, *, may_round: bool = True) -> pa.Array:
-    """Return which values are kept, or are fractions that may be rounded."""
+def _is_kept(array: pa.Array, cast: pa.Array, _may_round: bool) -> pa.Array:
+    """Return which values are the same when they are cast back."""
     have = array.type
     try:
-        same = _is_equal(array, _cast(cast, have))
+        return _is_equal(array, _rule(cast.type, have).cast(cast, have))
     except pa.ArrowInvalid:
         # Arrow does not parse the text of a year beyond 9999 (pyarrow 26)
-        same = array.is_null()
-    if not types.is_floating(cast.type):
+        return array.is_null()
+
+
+def _is_rounded(floats: pa.Array, cast: pa.Array, may_round: bool) -> pa.Array:
+    """Return which floats are kept, or are fractions that may be rounded."""
+    same = _is_kept(floats, cast, may_round)
+    if not may_round:
         return same
-    if types.is_decimal(have) and not (may_round or types.is_float64(cast.type)):
-        doubles = _cast(array, pa.float64())
-        return _call("and", [_is_same(array, doubles), _is_equal(doubles, cast)])
-    if types.is_decimal(have):
-        return _call("or", [same, _is_equal(array, _doubles(cast).cast(have))])
-    if not may_round or not types.is_floating(have):
-        return same
-    doubles = _doubles(array)
-    is_large = _call("greater", [_call("abs", [doubles]), pa.scalar(_LAST_COUNTED)])
-    may_round = _call("or", [is_large, _call("invert", [_is_whole(doubles)])])
-    may_round = _call("and", [may_round, _call("is_finite", [cast])])
-    return _call("or", [same, may_round])
+    doubles = _doubles(floats)
+    is_large = _call("greater", [_call("abs", [doubles]), pa.scalar(LAST_COUNTED)])
+    is_fraction = _call("invert", [_is_whole(doubles)])
+    is_rounded = _call("or", [is_large, is_fraction])
+    is_rounded = _call("and", [is_rounded, _call("is_finite", [cast])])
+    return _call("or", [same, is_rounded])
+
+
+def _has_digits(decimals: pa.Array, floats: pa.Array, may_round: bool) -> pa.Array:
+    """Return which decimals are the digits of a float, or its bits."""
+    doubles = floats if may_round else _by_digits(decimals, pa.float64())
+    bits = _doubles(doubles).cast(decimals.type)
+    same = _call(
+        "or", [_is_kept(decimals, doubles, may_round), _is_equal(decimals, bits)]
+    )
+    return same if may_round else _call("and", [same, _is_equal(doubles, floats)])
 
 
 def _is_equal(left: pa.Array, right: pa.Array) -> pa.Array:
@@ -206,41 +192,31 @@ def _is_whole(floats: pa.Array) -> pa.Array:
     return _call("equal", [_call("trunc", [floats]), floats])
 
 
-def _check_parsed(texts: pa.Array, parsed: pa.Array, *, may_round: bool) -> None:
-    """Raise for text that Arrow parses to another number or day."""
-    target = parsed.type
-    if types.is_integer(target):
-        # 0xFF is the int8 -1
-        _check_same(texts, target, _call("invert", [_matches(texts, "[xX]")]))
-    elif types.is_decimal(target):
-        # Arrow wraps numbers that exceed the bits of the type (pyarrow 26)
-        back = _doubles(parsed.cast(pa.string()))
-        _check_same(texts, target, _is_equal(_doubles(texts), back))
-    elif types.is_timestamp(target):
-        # Arrow wraps years that nanoseconds cannot count (pyarrow 21); zones shift
-        # by a day
-        days = _call("utf8_slice_codeunits", [texts], pc.SliceOptions(0, 10))
-        written = days.cast(pa.date32())
-        shift = _call("days_between", [written, parsed.cast(pa.date32())])
-        apart = _call("abs", [shift])
-        _check_same(texts, target, _call("less_equal", [apart, pa.scalar(1)]))
-    elif types.is_floating(target):
-        _check_floats(texts, parsed, may_round=may_round)
+def _is_decimal(texts: pa.Array, decimals: pa.Array, _may_round: bool) -> pa.Array:
+    # Arrow wraps numbers that exceed the bits of the type (pyarrow 26)
+    return _is_equal(_doubles(texts), _doubles(decimals.cast(pa.string())))
 
 
-def _check_floats(texts: pa.Array, parsed: pa.Array, *, may_round: bool) -> None:
-    target = parsed.type
-    floats = _doubles(parsed)
-    doubles = floats
-    if not types.is_float64(target):
-        doubles = _doubles(texts)
-        _check_same(texts, target, _is_same(doubles, parsed, may_round=may_round))
-    zeros = texts.filter(_call("equal", [floats, pa.scalar(0.0)]))
+def _is_day(texts: pa.Array, moments: pa.Array, _may_round: bool) -> pa.Array:
+    # Arrow wraps years that nanoseconds cannot count (pyarrow 21); zones shift by a day
+    days = _call("utf8_slice_codeunits", [texts], pc.SliceOptions(0, 10))
+    written = days.cast(pa.date32())
+    shift = _call("days_between", [written, moments.cast(pa.date32())])
+    return _call("less_equal", [_call("abs", [shift]), pa.scalar(1)])
+
+
+def _is_float(texts: pa.Array, floats: pa.Array, may_round: bool) -> pa.Array:
+    target = floats.type
+    doubles = floats if types.is_float64(target) else _doubles(texts)
+    zeros = texts.filter(_call("equal", [_doubles(floats), pa.scalar(0.0)]))
     is_zero = _call("invert", [_matches(zeros, "^[^eE]*[1-9]")])
     _check_same(zeros, target, is_zero)
     sizes = _call("abs", [doubles])
-    is_large = _call("greater_equal", [sizes, pa.scalar(_LAST_COUNTED)])
-    _check_large(texts.filter(is_large), floats.filter(is_large), target)
+    is_large = _call("greater_equal", [sizes, pa.scalar(LAST_COUNTED)])
+    _check_large(texts.filter(is_large), _doubles(floats).filter(is_large), target)
+    if doubles is floats:
+        return _call("true_unless_null", [floats])
+    return _is_rounded(doubles, floats, may_round)
 
 
 def _check_large(texts: pa.Array, floats: pa.Array, target: pa.DataType) -> None:
@@ -282,8 +258,12 @@ def _to_decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast floats to decimals, 0.1 to 0.1. Arrow casts the binary digits."""
     doubles = _doubles(array)
     whole = doubles.cast(target)
-    fractions = array.cast(pa.string()).cast(target)
+    fractions = _by_digits(array, target)
     return _call("if_else", [_is_whole(doubles), whole, fractions])
+
+
+def _by_digits(array: pa.Array, target: pa.DataType) -> pa.Array:
+    return array.cast(pa.string()).cast(target)
 
 
 def _to_uuids(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -309,16 +289,59 @@ def _uuids_to_text(array: pa.Array, target: pa.DataType) -> pa.Array:
     return pa.array(texts, target)
 
 
-# casts that pyarrow 26 does not have, that lose values, or that fail for good values
-_CASTS: dict[tuple[str, str], Callable[[pa.Array, pa.DataType], pa.Array]] = {
-    ("integers", "floats"): lambda array, target: array.cast(target, safe=False),
-    ("floats", "integers"): _to_integers,
-    ("integers", "decimals"): lambda array, target: array.cast(
-        pa.decimal128(20, 0)
-    ).cast(target),
-    ("floats", "decimals"): _to_decimals,
-    ("decimals", "floats"): lambda array, target: array.cast(pa.string()).cast(target),
-    ("text", "arrow.uuid"): _to_uuids,
-    ("text", "times"): _to_times,
-    ("arrow.uuid", "text"): _uuids_to_text,
+class _Rule(NamedTuple):
+    """How values of one kind become another, and which of them are then the same.
+
+    ``same`` may raise, too, and is None if ``cast`` raises for all others; ``refusal``
+    says why none would be.
+    """
+
+    cast: Callable[[pa.Array, pa.DataType], pa.Array] = pa.Array.cast
+    same: Callable[[pa.Array, pa.Array, bool], pa.Array] | None = _is_kept
+    refusal: str = ""
+
+
+_CAST_BACK = _Rule()
+_PARSED = _Rule(same=None)
+# of values of one kind in a type of another; kinds that are not here are cast back
+EXACT: dict[tuple[str, str], _Rule] = {
+    # Arrow refuses all beyond 2**53, even those that a float equals (pyarrow 26)
+    ("integers", "floats"): _Rule(lambda array, target: array.cast(target, safe=False)),
+    # Arrow wants room for all digits that the type may have (pyarrow 26)
+    ("integers", "decimals"): _Rule(
+        lambda array, target: array.cast(pa.decimal128(20, 0)).cast(target)
+    ),
+    ("floats", "integers"): _Rule(_to_integers),
+    # with may_round, fractions are rounded, as by astype; finite numbers stay finite,
+    # and whole numbers that a double holds exactly (ids, which a null made floats)
+    # keep their value
+    ("floats", "floats"): _Rule(same=_is_rounded),
+    # the shortest digits that are read as that float, as in text
+    ("floats", "decimals"): _Rule(_to_decimals),
+    # with may_round, in smaller floats, too; else as their doubles there
+    ("decimals", "floats"): _Rule(_by_digits, _has_digits),
+    # as it is parsed: the spelling is not kept; whole numbers are, and finite ones
+    # stay finite
+    # but not 0xFF, which Arrow takes for the int8 -1 (pyarrow 26)
+    ("text", "integers"): _Rule(
+        same=lambda texts, *_: _call("invert", [_matches(texts, "[xX]")])
+    ),
+    ("text", "floats"): _Rule(same=_is_float),
+    ("text", "decimals"): _Rule(same=_is_decimal),
+    ("text", _MOMENTS): _Rule(same=_is_day),
+    ("text", "times"): _Rule(_to_times, None),
+    ("text", "arrow.uuid"): _Rule(_to_uuids, None),
+    ("text", "text"): _PARSED,
+    ("text", "binary"): _PARSED,
+    # booleans, and bytes of a fixed size
+    ("text", ""): _PARSED,
+    ("arrow.uuid", "text"): _Rule(_uuids_to_text),
+    # Arrow cannot parse times of day (pyarrow 26)
+    ("times", "text"): _PARSED,
+    (_MOMENTS, "times"): _Rule(
+        refusal="the day would be lost; take the time of day first, with .dt.time"
+    ),
+    ("durations", "text"): _Rule(
+        refusal="the unit would be lost; cast it to an integer or format it first"
+    ),
 }
