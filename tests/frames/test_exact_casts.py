@@ -16,6 +16,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from rt_frames._schema.casts import family
+from rt_frames._values import exact_cast
 from rt_frames.errors import UnsupportedTypeError
 from tests.local.test_service import COLUMNS
 from tests.support.sent import send
@@ -328,6 +330,37 @@ KEPT = [  # a value, its type, another type, and what it is there
     (MIDNIGHT, pa.timestamp("us"), pa.timestamp("s", "UTC"), f"{MIDNIGHT}+00:00"),
     (IN_TOKYO, pa.timestamp("us", "Asia/Tokyo"), pa.string(), TOKYO_TEXT),
     (86_400_000, pa.int64(), pa.date64(), dt.date(1970, 1, 2)),
+    # the last one before one that is refused, below
+    (127, pa.int64(), pa.int8(), 127),
+    (2**63 - 1, pa.uint64(), pa.int64(), 2**63 - 1),
+    (2**11, pa.int16(), pa.float16(), 2.0**11),
+    (2**24, pa.int32(), pa.float32(), 2.0**24),
+    (2**53, pa.int64(), pa.float64(), 2.0**53),
+    (2**64 - 2**11, pa.uint64(), pa.float64(), 2.0**64 - 2**11),
+    (99, pa.int64(), pa.decimal128(2, 0), D(99)),
+    (127.0, pa.float32(), pa.int8(), 127),
+    (-(2.0**63), pa.float64(), pa.int64(), -(2**63)),
+    (2.0**64 - 2**11, pa.float64(), pa.uint64(), 2**64 - 2**11),
+    (65504.0, pa.float64(), pa.float16(), 65504.0),
+    (16777216.0, pa.float64(), pa.float32(), 16777216.0),
+    (99.5, pa.float64(), pa.decimal128(3, 1), D("99.5")),
+    (D("1.00"), pa.decimal128(7, 2), pa.int8(), 1),
+    (D(2**63 - 1), pa.decimal128(38, 0), pa.int64(), 2**63 - 1),
+    (D(2**53), pa.decimal128(38, 0), pa.float64(), 2.0**53),
+    (D("1.50"), pa.decimal128(7, 2), pa.decimal128(2, 1), D("1.5")),
+    (1, pa.int8(), pa.bool_(), True),
+    ("127", pa.string(), pa.int8(), 127),
+    ("16777216", pa.string(), pa.float32(), 16777216.0),
+    ("1.5", pa.string(), pa.decimal128(2, 1), D("1.5")),
+    ("true", pa.string(), pa.bool_(), True),
+    ("ab", pa.string(), pa.binary(2), b"ab"),
+    ("ä", pa.string(), pa.binary(), b"\xc3\xa4"),
+    ("ä", pa.string(), pa.large_string(), "ä"),
+    (b"ab", pa.binary(), pa.large_string(), "ab"),
+    (2000, pa.timestamp("ms"), pa.timestamp("s"), dt.datetime(1970, 1, 1, 0, 0, 2)),
+    (106_751, pa.date32(), pa.timestamp("ns"), dt.datetime(2262, 4, 11)),
+    (2000, pa.time32("ms"), pa.time32("s"), dt.time(0, 0, 2)),
+    (2000, pa.duration("us"), pa.duration("ms"), dt.timedelta(milliseconds=2)),
 ]
 
 
@@ -373,6 +406,39 @@ REFUSED = [  # a value of one type, which another one does not hold
     (FAR + 1, pa.timestamp("s"), pa.date32()),
     (FAR, pa.timestamp("s"), pa.timestamp("ns")),
     (b"\xff", pa.binary(), pa.string()),
+    # the first one behind one that is kept, above
+    (128, pa.int64(), pa.int8()),
+    (2**63, pa.uint64(), pa.int64()),
+    (2**11 + 1, pa.int16(), pa.float16()),
+    (2**24 + 1, pa.int32(), pa.float32()),
+    (2**64 - 1, pa.uint64(), pa.float64()),
+    (100, pa.int64(), pa.decimal128(2, 0)),
+    (127.5, pa.float32(), pa.int8()),
+    (128.0, pa.float32(), pa.int8()),
+    (-(2.0**63) - 2**11, pa.float64(), pa.int64()),
+    (2.0**64, pa.float64(), pa.uint64()),
+    (65520.0, pa.float64(), pa.float16()),
+    (99.55, pa.float64(), pa.decimal128(3, 1)),
+    (100.0, pa.float64(), pa.decimal128(3, 1)),
+    (D("1.01"), pa.decimal128(7, 2), pa.int8()),
+    (D(2**63), pa.decimal128(38, 0), pa.int64()),
+    (D(2**53 + 1), pa.decimal128(38, 0), pa.float64()),
+    (D("1.55"), pa.decimal128(7, 2), pa.decimal128(2, 1)),
+    (2, pa.int8(), pa.bool_()),
+    ("128", pa.string(), pa.int8()),
+    ("16777217", pa.string(), pa.float32()),
+    ("1.55", pa.string(), pa.decimal128(2, 1)),
+    ("yes", pa.string(), pa.bool_()),
+    ("abc", pa.string(), pa.binary(2)),
+    (2001, pa.timestamp("ms"), pa.timestamp("s")),
+    (MIDNIGHT, pa.timestamp("us"), pa.timestamp("us", "Asia/Tokyo")),
+    (MIDNIGHT, pa.timestamp("us", "Asia/Tokyo"), pa.timestamp("us")),
+    (106_752, pa.date32(), pa.timestamp("ns")),
+    (MORNING, pa.timestamp("us"), pa.time64("us")),
+    (2001, pa.time32("ms"), pa.time32("s")),
+    (2001, pa.duration("us"), pa.duration("ms")),
+    (2**53, pa.duration("s"), pa.duration("us")),
+    (1, pa.duration("s"), pa.string()),
 ]
 
 
@@ -394,6 +460,16 @@ def test_a_value_that_another_type_holds_is_kept(value, have, target, result):
 )
 def test_a_value_that_another_type_does_not_hold_is_refused_by_row(value, have, target):
     assert row_of(cast(stored_as(have, value), target)) == 1
+
+
+def kind(arrow: pa.DataType) -> str:
+    return getattr(arrow, "extension_name", "") or family(arrow)
+
+
+def test_each_row_of_the_table_of_casts_has_its_edge():
+    """No other list than that of the private module has a row for each."""
+    edges = {(kind(have), kind(target)) for _, have, target, *_ in KEPT + REFUSED}
+    assert exact_cast.EXACT.keys() - edges == set()
 
 
 VIEW = pa.string_view()
