@@ -109,10 +109,10 @@ def _hash_values(values: pa.Array, seed: int) -> Any:
     if types.is_dictionary(values.type):
         hashes = _hash_values(values.dictionary, seed).to_numpy()
         return pl.Series(hashes[values.indices.to_numpy()])
-    return pl.Series(_as_bits(values)).hash(seed)
+    return pl.Series(as_bits(values)).hash(seed)
 
 
-def _as_bits(values: pa.Array) -> pa.Array:
+def as_bits(values: pa.Array) -> pa.Array:
     """Return values in a type that Polars does not convert, as it does seconds."""
     arrow = values.type
     if types.is_temporal(arrow):
@@ -140,5 +140,5 @@ def show_key(column: pa.ChunkedArray, row: int, arrow: pa.DataType) -> str:
     text = value.to_string(skip_new_lines=True)[1:-1]
     # Arrow has no text for the years beyond 32767 (pyarrow 26)
     if text.startswith("<"):
-        text = f"{_as_bits(value)[0]} as {show_type(arrow)}"
+        text = f"{as_bits(value)[0]} as {show_type(arrow)}"
     return make_printable(shorten(text, 80))

@@ -35,7 +35,7 @@ def has_no_value(array: pa.Array) -> bool:
 def check_appended(have: pa.DataType, target: pa.DataType, path: str) -> None:
     """Raise if values are not of the family of the table's type, at any depth."""
     have = to_portable(have, path)
-    if not _is_family(_stored(have), _stored(target)):
+    if not is_family(_stored(have), _stored(target)):
         raise table_type_error(have, target, path)
 
 
@@ -81,7 +81,8 @@ def batch_type_error(
     return UnsupportedTypeError(f"{text}; cast it, or pass {dtypes=}")
 
 
-def _is_family(have: pa.DataType, target: pa.DataType) -> bool:
+def is_family(have: pa.DataType, target: pa.DataType) -> bool:
+    """Return whether a type takes values of another without ``dtypes=``."""
     if have == target:
         return True
     families = {_family(have), _family(target)}

@@ -16,21 +16,15 @@ from pyarrow import types
 from rt_frames._names import did_you_mean
 from rt_frames._schema.casts import family
 from rt_frames._schema.data_type import child_fields, show_type, storage, value_type
-from rt_frames._schema.keys import show_key
+from rt_frames._schema.keys import as_bits, show_key
 from rt_frames._schema.leaves import Compare, Condition, IsIn, Not
 from rt_frames._schema.portable import CONVERSION_ERRORS, to_portable
-from rt_frames._values.exact_cast import cast_exactly
+from rt_frames._values.exact_cast import LAST_COUNTED, cast_exactly
 from rt_frames._values.failing_row import first_failing_row
+from rt_frames._values.kinds import is_family
 
 _call = pc.call_function
-# a double holds every integer up to here
-_LAST_COUNTED = 2.0**53
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-# kinds of values, each of which a column of another may hold
-_TOGETHER = (
-    {"integers", "floats", "decimals", "wide decimals"},
-    {"binary", "bytes of one length"},
-)
 # what a column is compared with; the type is formatted into it
 _WANTED = {
     "booleans": "True or False",
@@ -107,7 +101,7 @@ def as_compared(array: pa.Array) -> pa.Array:
     if types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if types.is_temporal(array.type):
-        return array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
+        return as_bits(array)
     if types.is_fixed_size_binary(array.type):
         return array.cast(pa.binary())
     if types.is_floating(array.type):
@@ -161,10 +155,10 @@ def _make_exact(column: Column, given: pa.Array) -> pa.Array:
     """
     target = _plain(column.type)
     given = given.cast(to_portable(given.type))
-    kinds = {_kind(given.type), _kind(target)}
-    # Polars reads those dates as moments
-    is_read = types.is_date64(target) and "moments" in kinds
-    if len(kinds) > 1 and not is_read and not any(kinds <= kind for kind in _TOGETHER):
+    is_dated = {_kind(given.type), _kind(target)} == {"dates", "moments"}
+    # Polars reads the dates of date64 as moments
+    is_other = is_dated and not types.is_date64(target)
+    if is_other or not is_family(given.type, target):
         raise _refusal(column, given, 0)
     if types.is_timestamp(given.type):
         given = _in_zone(column, given, getattr(target, "tz", None))
@@ -223,6 +217,6 @@ def _within(given: pa.Array, target: pa.DataType) -> pa.Array:
 def _check_counted(floats: pa.Array) -> None:
     """Raise for floats to which Polars finds several whole numbers equal."""
     sizes = _call("abs", [floats.cast(pa.float64())])
-    is_large = _call("greater_equal", [sizes, pa.scalar(_LAST_COUNTED)])
+    is_large = _call("greater_equal", [sizes, pa.scalar(LAST_COUNTED)])
     if _call("any", [is_large]).as_py():
         raise ValueError("several whole numbers are equal to it")
