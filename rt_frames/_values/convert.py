@@ -1,9 +1,10 @@
 """Arrow batches → batches of the portable schema.
 
 A `Converter` touches only columns whose layout differs. Nested columns are taken apart,
-converted and reassembled, because Arrow's own cast lacks dictionaries of nested values,
-truncates list views and run-end-encoding inside lists, and casts items outside a slice
-of lists.
+converted and reassembled. Arrow makes lists of one kind of those of another; its own
+cast of whole columns decodes no runs, miscounts list views, makes up and drops fields
+of structs, rounds whole numbers in floats, and fails for values that no row has, under
+a null or outside a slice of fixed-size lists (pyarrow 21 to 26).
 
 The dictionaries of one path (a column, or a field inside one) become one dictionary, as
 readers keep only the newest.
@@ -347,23 +348,49 @@ class Converter:
     def _lists(
         self, array: pa.Array, target: pa.DataType, column: _ColumnRules
     ) -> pa.Array:
-        """Convert lists, of a fixed size or not, to lists of a fixed size or not."""
+        """Convert the items of lists of any kind, and let Arrow make the other kind."""
         have = array.type
+        field = target.value_field
+        mask = array.is_null()
         if types.is_fixed_size_list(have):
-            if types.is_fixed_size_list(target):
-                return self._fixed_size_list(array, target, column)
-            column.refuse_layout(have, target)
-            fixed = pa.list_(target.value_field, have.list_size)
-            return self._fixed_size_list(array, fixed, column).cast(target)
-        if not types.is_fixed_size_list(target):
-            return self._list(array, target, column)
-        lists = self._list(array, pa.list_(target.value_field), column)
+            if not types.is_fixed_size_list(target):
+                column.refuse_layout(have, target)
+            elif have.list_size != target.list_size:
+                raise ValueError(
+                    f"the lists of {column.path} have {have.list_size} items, not {target.list_size}"
+                )
+            (items,) = arrays_inside(array)
+            items = self._inside(items, field, column)
+            fixed = pa.list_(field, have.list_size)
+            lists = pa.FixedSizeListArray.from_arrays(items, type=fixed, mask=mask)
+            return lists if fixed == target else lists.cast(target)
+        offsets, items = self._items(array, field, column)
+        if types.is_large_list(target):
+            offsets = offsets.cast(pa.int64())
+            return pa.LargeListArray.from_arrays(offsets, items, type=target, mask=mask)
+        offsets = offsets.cast(pa.int32())
+        listed = pa.list_(field)
+        lists = pa.ListArray.from_arrays(offsets, items, type=listed, mask=mask)
+        if types.is_list(target):
+            return lists
         try:
             return lists.cast(target)
         except pa.ArrowInvalid:
             size = target.list_size
             text = f"the lists of {column.path} must have {size} items"
             raise ValueError(text) from None
+
+    def _items(
+        self, array: pa.Array, field: pa.Field, column: _ColumnRules
+    ) -> tuple[pa.Array, pa.Array]:
+        """Return the offsets and the converted items of lists or list views."""
+        # flatten() loses buffers of extension types
+        if types.is_list_view(array.type) or types.is_large_list_view(array.type):
+            items = self._inside(array.values, field, column)
+            offsets, positions = positions_in_views(array)
+            return offsets, items.take(positions)
+        offsets, items = rebased(array.offsets, array.values)
+        return offsets, self._inside(items, field, column)
 
     def _struct(
         self, array: pa.Array, target: pa.DataType, column: _ColumnRules
@@ -397,38 +424,6 @@ class Converter:
         items = self._inside(items, target.item_field, column)
         mask = array.is_null()
         return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=mask)
-
-    def _fixed_size_list(
-        self, array: pa.Array, target: pa.DataType, column: _ColumnRules
-    ) -> pa.Array:
-        size = array.type.list_size
-        if size != target.list_size:
-            raise ValueError(
-                f"the lists of {column.path} have {size} items, not {target.list_size}"
-            )
-        (items,) = arrays_inside(array)
-        items = self._inside(items, target.value_field, column)
-        mask = array.is_null()
-        return pa.FixedSizeListArray.from_arrays(items, type=target, mask=mask)
-
-    def _list(
-        self, array: pa.Array, target: pa.DataType, column: _ColumnRules
-    ) -> pa.Array:
-        """Convert the items of lists or list views, and reassemble the lists."""
-        # flatten() loses buffers of extension types
-        if types.is_list_view(array.type) or types.is_large_list_view(array.type):
-            items = self._inside(array.values, target.value_field, column)
-            offsets, positions = positions_in_views(array)
-            items = items.take(positions)
-        else:
-            offsets, items = rebased(array.offsets, array.values)
-            items = self._inside(items, target.value_field, column)
-        mask = array.is_null()
-        if types.is_list(target):
-            offsets = offsets.cast(pa.int32())
-            return pa.ListArray.from_arrays(offsets, items, type=target, mask=mask)
-        offsets = offsets.cast(pa.int64())
-        return pa.LargeListArray.from_arrays(offsets, items, type=target, mask=mask)
 
 
 class _NoCast(ValueError):
