@@ -7,13 +7,12 @@ import datetime
 import itertools
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import lance
 
-from rt_frames.local import commits, engine, manifests
+from rt_frames.local import begun, commits, engine, manifests
 
 # overwrites that are kept before the next one
 MAX_OVERWRITES = 9
@@ -23,10 +22,6 @@ MAX_FORGOTTEN = 300
 IN_USE = datetime.timedelta(hours=1)
 # a clock that shows an earlier time is wrong, as one that begins in 1970
 _FIRST = datetime.datetime(2025, 1, 1, tzinfo=datetime.UTC).timestamp()
-# in a table's folder while it is written to, and later if that fails
-_WRITING = "_rt_frames_writing"
-# the names of files there that such writes began
-_BEGUN = "_rt_frames_begun"
 
 
 def forget_versions(
@@ -70,54 +65,7 @@ def purge_versions(folder: Path) -> None:
     _remove_versions(folder, table, versions[:-1], IN_USE)
     for damaged in folder.glob("_versions/*.damaged"):
         damaged.unlink()
-    if (folder / _BEGUN).exists():
-        # others may have committed one of them since
-        named = {*table.tracked_files().read_all()["path"].to_pylist()}
-        for name in {*(folder / _BEGUN).read_text("utf-8").splitlines()} - named:
-            (folder / name).unlink(missing_ok=True)
-        (folder / _BEGUN).unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def marking_writes(folder: Path, lost_since: float | None = None) -> Iterator[None]:
-    """List what was begun in a table's folder, and is in none of its versions.
-
-    A block that fails lists its files, or, on a disk without room and if the process is
-    killed, leaves a mark by which the next one does. So are those of a version that was
-    lost, which came after ``lost_since``. The caller holds the table's lock.
-    """
-    mark = folder / _WRITING
-    # what a disk without room does not list is removed an hour later
-    with contextlib.suppress(OSError):
-        since = [] if lost_since is None else [lost_since]
-        if mark.exists():
-            since.append(mark.stat().st_mtime)
-        if since:
-            _list_begun(folder, min(since))
-        mark.touch()
-    has_failed = True
-    try:
-        yield
-        has_failed = False
-    finally:
-        with contextlib.suppress(OSError):
-            if has_failed:
-                _list_begun(folder, mark.stat().st_mtime)
-            mark.unlink()
-
-
-def _list_begun(folder: Path, since: float) -> None:
-    """List the files that are no older, without manifests, Lance's hint and lists."""
-    begun = []
-    for path in folder.rglob("*"):
-        # staged files were written before, and then renamed
-        is_new = path.is_file() and path.stat().st_ctime >= since
-        is_list = path.name in (_WRITING, _BEGUN)
-        if is_new and not is_list and path.suffix not in (".manifest", ".json"):
-            begun.append(f"{path.relative_to(folder)}\n")
-    if begun:
-        with (folder / _BEGUN).open("a", encoding="utf-8") as listed:
-            listed.writelines(begun)
+    begun.remove(folder, table)
 
 
 def _remove_versions(

@@ -8,6 +8,7 @@ import logging
 import os
 from pathlib import Path
 
+from rt_frames.local import begun
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.root import FOLDER_MODE
 
@@ -48,29 +49,35 @@ def newest_version(folder: Path) -> int:
     return _find_newest(folder)[0]
 
 
-def set_aside(folder: Path) -> float | None:
-    """Rename the manifests that a power cut has cut, with which every write fails.
+def set_aside_cut(folder: Path) -> None:
+    """Set aside the manifests that a power cut has cut, with which every write fails.
 
-    The caller holds the table's lock. The next write uses their numbers again. Return
-    when the version before them was written, or None if there are none.
+    The next write uses their numbers again.
     """
-    newest, cut = _find_newest(folder)
-    for version in cut:
-        _rename(folder, version)
-    return locate(folder, newest).stat().st_mtime if cut else None
+    set_aside(folder, _find_newest(folder)[1])
 
 
 def set_aside_newest(folder: Path) -> bool:
-    """Rename the newest manifest, if it is not the only one; return whether it was."""
+    """Set aside the newest manifest of several; return whether there are."""
     versions = list_versions(folder)
     if len(versions) > 1:
-        _rename(folder, versions[-1])
+        set_aside(folder, versions[-1:])
     return len(versions) > 1
 
 
-def _rename(folder: Path, version: int) -> None:
-    manifest = locate(folder, version)
-    manifest.rename(f"{manifest}.damaged")
+def set_aside(folder: Path, versions: list[int]) -> None:
+    """Rename manifests, and list the files that came with them, for a purge.
+
+    The caller holds the table's lock.
+    """
+    for version in versions:
+        older = [number for number in list_versions(folder) if number < version]
+        since = locate(folder, older[-1]).stat().st_mtime if older else 0
+        # what a disk without room does not list is removed an hour later
+        with contextlib.suppress(OSError):
+            begun.add(folder, since)
+        manifest = locate(folder, version)
+        manifest.rename(f"{manifest}.damaged")
 
 
 def _find_newest(folder: Path) -> tuple[int, list[int]]:

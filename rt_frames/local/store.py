@@ -30,6 +30,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from rt_frames.local import (
+    begun,
     cleanup,
     commits,
     compaction,
@@ -443,11 +444,10 @@ class Store:
             # the previous holder of the lock may have dropped or replaced the folder
             if not exists:
                 raise Missing(name)
-            lost_since = None
             # a table of which nothing can be read is dropped or replaced
             with contextlib.suppress(manifests.Damaged, OSError):
-                lost_since = manifests.set_aside(folder)
-            locks.enter_context(cleanup.marking_writes(folder, lost_since))
+                manifests.set_aside_cut(folder)
+            locks.enter_context(begun.marking_writes(folder))
             yield folder
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import rt_frames as rt
 from rt_frames.errors import RemoteError
-from tests.support.local import manifests
+from tests.support.local import manifests, unnamed
 
 ROWS = pl.DataFrame({"id": [1, 2, 3]})
 MORE = pl.DataFrame({"id": [4]})
@@ -89,6 +89,15 @@ def test_a_read_names_the_damaged_file_and_what_helps_helps(root, name, aid):
         file = path.relative_to(root / "t.lance")
         assert f"{file} of the table {words}" in str(refused.value)
         check_aid(root, client, aid)
+
+
+@pytest.mark.parametrize("aid", ["restore", "replace"])
+def test_a_purge_removes_the_files_of_a_version_that_was_set_aside(root, aid):
+    garble(manifest(root))
+    with rt.connect(root, default=False) as client:
+        check_aid(root, client, aid)
+        client.table("t").compact(purge=True)
+    assert unnamed(root) == []
 
 
 @pytest.mark.parametrize("aid", AIDS)
