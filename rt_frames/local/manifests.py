@@ -18,6 +18,9 @@ log = logging.getLogger("rt_frames")
 _FIELD = 1 << 3 | 2
 _FRAGMENT = 2 << 3 | 2
 _VERSION = 3 << 3
+END = b"LANC"
+# a power cut leaves whole blocks of a file, or zeros in their place
+BLOCK_BYTES = 512
 
 
 def copy(folder: Path, version: int, staged: Path) -> None:
@@ -116,8 +119,9 @@ def _is_cut(folder: Path, version: int) -> bool:
     # removed meanwhile, or damaged otherwise
     with contextlib.suppress(OSError, IndexError):
         manifest = locate(folder, version).read_bytes()
-        if not manifest.endswith(b"LANC"):
-            return True
+        if not manifest.endswith(END):
+            # what else is at its end was written there by no power cut
+            return len(manifest) % BLOCK_BYTES == 0 or manifest.endswith(b"\0")
         return _read_version(manifest) not in (None, version)
     return False
 

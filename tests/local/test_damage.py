@@ -32,8 +32,17 @@ def garble(path):
     path.write_bytes(b"\xff" * (path.stat().st_size - 16) + path.read_bytes()[-16:])
 
 
+def change_end(path):
+    path.write_bytes(path.read_bytes()[:-4] + b"\xff" * 4)
+
+
+def halve(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
 DAMAGES = {
     "a manifest": (manifest, garble, "is damaged"),
+    "half a manifest": (manifest, halve, "is damaged"),
     "no rows": (lambda root: newest(root, "data"), Path.unlink, "is missing"),
     "few rows": (
         lambda root: newest(root, "data"),
@@ -98,6 +107,16 @@ def test_a_purge_removes_the_files_of_a_version_that_was_set_aside(root, aid):
         check_aid(root, client, aid)
         client.table("t").compact(purge=True)
     assert unnamed(root) == []
+
+
+def test_a_manifest_with_another_end_is_read_and_not_set_aside(root):
+    change_end(manifest(root))
+    with rt.connect(root, default=False) as client:
+        assert client.table("t").to_polars().equals(pl.concat([ROWS, MORE]))
+        rt.to_table(MORE, "t", client=client, if_exists="append")
+        assert [version.version for version in client.table("t").history()] == [3, 2, 1]
+    expected = pl.concat([ROWS, MORE, MORE])
+    assert lance.dataset(str(root / "t.lance")).to_table().equals(expected.to_arrow())
 
 
 @pytest.mark.parametrize("aid", AIDS)

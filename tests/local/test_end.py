@@ -208,7 +208,7 @@ def test_a_table_that_somebody_damaged_can_be_dropped(caller):
     for manifest in manifests(caller.root).values():
         manifest.write_bytes(b"damaged")
     answer = caller.send("POST", "/v1/table/t/describe/", "{}")
-    assert "drop or replace the table" in message(answer, 500)
+    assert "replace or drop the table" in message(answer, 500)
     assert caller.create("u", SMALL).status_code == 200
 
 

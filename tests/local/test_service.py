@@ -392,7 +392,7 @@ def test_a_table_that_cannot_be_opened_can_be_replaced(damaged):
     assert damaged.read("t").equals(OTHER)
 
 
-@pytest.mark.parametrize("damaged", ["cut"], indirect=True)
+@pytest.mark.parametrize("damaged", ["empty"], indirect=True)
 def test_a_table_that_cannot_be_opened_is_to_be_dropped_before_a_write_in_parts(
     damaged,
 ):
