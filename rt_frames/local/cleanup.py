@@ -78,12 +78,22 @@ def _remove_versions(
     commits.sync_table(folder, table)
     options = {"versions": versions, "error_if_tagged_old_versions": False}
     lost = []
-    # the files of a manifest that was set aside may be wanted
-    if finds_lost and not [*folder.glob("_versions/*.damaged")]:
-        lost = table.explain_cleanup_old_versions(
-            delete_unverified=True, include_files=True, **options
-        ).candidate_files
-    table.cleanup_old_versions(**options)
+    try:
+        # the files of a manifest that was set aside may be wanted
+        if finds_lost and not [*folder.glob("_versions/*.damaged")]:
+            lost = table.explain_cleanup_old_versions(
+                delete_unverified=True, include_files=True, **options
+            ).candidate_files
+        table.cleanup_old_versions(**options)
+    except BaseException as error:
+        # panics; Lance reads all manifests (pylance 14)
+        damaged = engine.list_damaged(folder, table) if engine.is_damage(error) else []
+        if not damaged:
+            raise
+        manifests.set_aside(folder, damaged)
+        left = [version for version in versions if version not in damaged]
+        _remove_versions(folder, table, left, keep, finds_lost)
+        return
     unused_since = time.time() - max(keep, IN_USE).total_seconds()
     _remove_unreferenced(folder, lost, unused_since)
 

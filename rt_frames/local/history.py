@@ -46,7 +46,7 @@ def _list_open(table: Any, limit: int | None) -> list[dict[str, Any]]:
     for number in numbers:
         if len(listed) == limit:
             return listed
-        version = _open(table, number)
+        version = engine.checkout(table, number)
         if version is None:
             continue
         newer = operation
@@ -63,17 +63,6 @@ def _list_open(table: Any, limit: int | None) -> list[dict[str, Any]]:
     if compacted is not None:
         listed.append(_describe(compacted, _COMPACT))
     return listed
-
-
-def _open(table: Any, number: int) -> Any:
-    """Open a version of a table. None if it was removed, or cannot be read."""
-    try:
-        return table.checkout_version(number)
-    except BaseException as error:
-        # Lance's panics are BaseExceptions (pylance 14)
-        if not engine.is_damage(error):
-            raise
-        return None
 
 
 def _describe(version: Any, operation: str) -> dict[str, Any]:
@@ -106,7 +95,7 @@ def _name_operation(version: Any) -> str:
         return "replace where"
     word = _WORDS.get(kind) or re.sub("(?<!^)(?=[A-Z])", " ", kind).lower()
     if word == "alter":
-        before = _open(version, version.version - 1)
+        before = engine.checkout(version, version.version - 1)
         return _name_alteration(version, before)
     return word
 

@@ -36,6 +36,10 @@ def change_end(path):
     path.write_bytes(path.read_bytes()[:-4] + b"\xff" * 4)
 
 
+def zero(path):
+    path.write_bytes(bytes(path.stat().st_size))
+
+
 def halve(path):
     os.truncate(path, path.stat().st_size // 2)
 
@@ -117,6 +121,38 @@ def test_a_manifest_with_another_end_is_read_and_not_set_aside(root):
         assert [version.version for version in client.table("t").history()] == [3, 2, 1]
     expected = pl.concat([ROWS, MORE, MORE])
     assert lance.dataset(str(root / "t.lance")).to_table().equals(expected.to_arrow())
+
+
+OLD = {"garbled": garble, "another end": change_end, "zeros": zero, "half": halve}
+
+
+@pytest.mark.parametrize("damage", OLD)
+def test_an_old_version_that_is_damaged_is_not_listed_and_purged(root, damage):
+    with rt.connect(root, default=False) as client:
+        table = client.table("t")
+        table.delete(pl.col("id") == 4)
+        path = manifest(root)
+        OLD[damage](path)
+        listed = [version.version for version in table.history()]
+        # Lance does not look at its end
+        assert listed == ([3, 2, 1] if damage == "another end" else [3, 1])
+        table.compact(purge=True)
+        assert [version.version for version in table.history()] == [
+            max(manifests(root))
+        ]
+        assert len(manifests(root)) == 1
+        assert table.to_polars().equals(ROWS)
+    assert unnamed(root) == []
+
+
+@pytest.mark.parametrize("damage", OLD)
+def test_an_old_version_that_is_damaged_keeps_no_others(root, damage):
+    with rt.connect(root, default=False) as client:
+        for _ in range(12):
+            rt.to_table(MORE, "t", client=client, if_exists="replace")
+            OLD[damage](manifest(root)) if len(manifests(root)) == 3 else None
+        assert sorted(manifests(root)) == [*range(5, 15)]
+        assert client.table("t").to_polars().equals(MORE)
 
 
 @pytest.mark.parametrize("aid", AIDS)
