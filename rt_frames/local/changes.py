@@ -256,8 +256,8 @@ def _write_nulls(table: Any, name: str, rows: int) -> list[Any]:
 def restore(folder: Path, _staged: Path, version: int) -> dict[str, int]:
     """Commit an old version as the newest; return its new number."""
     engine.open_table(folder, version, state="; nothing was changed")
-    table = engine.open_past_damage(folder)
     with engine.as_http_errors():
+        table = engine.open_past_damage(folder)
         return {
             "version": commits.commit(folder, table, LanceOperation.Restore(version))
         }

@@ -70,17 +70,17 @@ def compact(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, i
     if set(request) - {"purge"} or not isinstance(purge, bool):
         raise HTTPError(400, 'the body takes "purge" alone; send {"purge": true} or {}')
     table: Any = engine.open_table(folder)
-    obstacle = _find_obstacle(table)
-    if purge:
-        obstacle = obstacle or _find_kept(folder, table) or _find_unused(folder, table)
-    if obstacle:
-        raise HTTPError(400, f"{obstacle}; nothing was changed")
-    fragments = _list_small(table)
-    if purge:
-        fragments = _list_from_first_outdated(table, len(fragments))
     version = int(table.version)
-    # a second call does it again, as the first may have been killed before the purge
     with engine.as_http_errors():
+        obstacle = _find_obstacle(table)
+        if purge and not obstacle:
+            obstacle = _find_kept(folder, table) or _find_unused(folder, table)
+        if obstacle:
+            raise HTTPError(400, f"{obstacle}; nothing was changed")
+        fragments = _list_small(table)
+        if purge:
+            fragments = _list_from_first_outdated(table, len(fragments))
+        # a second call does it again: the first may have been killed before the purge
         # a purge also needs a log entry without the values of a condition
         if purge or len(fragments) > 1:
             version = _rewrite(folder, table, fragments)

@@ -127,9 +127,12 @@ def open_table(folder: Path, version: int | None = None, state: str = "") -> Any
         return lance.dataset(str(folder), version=version)
     except BaseException as error:
         # panics
+        if not is_damage(error):
+            with as_http_errors(state=""):
+                raise
         raise HTTPError(
             404,
-            f"version {version} does not exist or was removed{state}",
+            f"version {version} does not exist, was removed or is damaged{state}",
         ) from error
 
 
@@ -150,9 +153,11 @@ def _open_newest(folder: Path) -> Any:
 
 def _explain_unreadable(folder: Path, version: int, error: BaseException) -> HTTPError:
     known = _find_known_failure(error, "", is_read=True)
+    if known is not None:
+        return known
     manifest = manifests.locate(folder, version)
     reason, _ = _read_reason(str(error))
-    return known or manifests.Damaged(
+    return manifests.Damaged(
         500,
         f"{manifest.relative_to(folder)} of the table is damaged ({reason}); {_RESTORE}",
     )
@@ -190,10 +195,8 @@ def open_past_damage(folder: Path) -> Any:
     try:
         return open_table(folder)
     except manifests.Damaged:
-        # what cannot be listed cannot be renamed
-        with contextlib.suppress(PermissionError):
-            if manifests.set_aside_newest(folder):
-                return open_past_damage(folder)
+        if manifests.set_aside_newest(folder):
+            return open_past_damage(folder)
         raise
 
 
@@ -376,7 +379,7 @@ def _find_known_failure(
     if number in _NO_ACCESS:
         place = f"{found[1]} of the table" if found else "its folder"
         state = "" if is_read else "; nothing was stored"
-        kind = manifests.Damaged if "_versions" in place else HTTPError
+        kind = manifests.NoAccess if "_versions" in place else HTTPError
         return kind(
             507,
             f"{subject}the service has no access to {place} ({os.strerror(number)}){state}; allow "

@@ -47,6 +47,10 @@ class Damaged(HTTPError):
     """An error of a table that cannot be opened, and so not be changed."""
 
 
+class NoAccess(Damaged):
+    """An error of a table that can be opened again once its files may be read."""
+
+
 def newest_version(folder: Path) -> int:
     """Return the newest version that no power cut has cut."""
     return _find_newest(folder)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from pathlib import Path
@@ -11,7 +12,7 @@ import polars as pl
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import RemoteError
+from rt_frames.errors import RemoteError, ServerError
 from tests.support.local import manifests, unnamed
 
 ROWS = pl.DataFrame({"id": [1, 2, 3]})
@@ -155,6 +156,56 @@ def test_an_old_version_that_is_damaged_keeps_no_others(root, damage):
         assert client.table("t").to_polars().equals(MORE)
 
 
+@contextlib.contextmanager
+def locked(root, path, mode=0):
+    """Be somebody who has no more access to a path than its mode gives."""
+    for each in (root, *root.rglob("*")):
+        os.chown(each, NOBODY, -1)
+    path.chmod(mode)
+    try:
+        os.seteuid(NOBODY)
+        yield
+    finally:
+        os.seteuid(0)
+
+
+WITHOUT_VERSIONS = {
+    "replace": (AIDS["replace"][0], [0, 0o444, 0o555]),
+    "restore": (AIDS["restore"][0], [0, 0o444, 0o555]),
+    "purge": (lambda table: table.compact(purge=True), [0, 0o444, 0o555]),
+    "read": (lambda table: table.to_polars(), [0, 0o444]),
+    "read an older one": (
+        lambda table: table.client.table("t", version=1).to_polars(),
+        [0, 0o444],
+    ),
+}
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+@pytest.mark.parametrize("what", WITHOUT_VERSIONS)
+def test_without_access_to_the_versions_nothing_is_changed(root, what, is_damaged):
+    call, modes = WITHOUT_VERSIONS[what]
+    garble(manifest(root)) if is_damaged else None
+    before = {path: path.read_bytes() for path in manifests(root).values()}
+    for mode in modes:
+        with (
+            locked(root, root / "t.lance/_versions", mode),
+            rt.connect(root, default=False) as client,
+            pytest.raises(ServerError, match=r"no access to _versions|is damaged"),
+        ):
+            call(client.table("t"))
+    assert {path: path.read_bytes() for path in manifests(root).values()} == before
+
+
+def test_a_purge_names_the_file_without_access(root):
+    with (
+        locked(root, root / "t.lance/data", 0o444),
+        rt.connect(root, default=False) as client,
+        pytest.raises(ServerError, match="no access to data/"),
+    ):
+        client.table("t").compact(purge=True)
+
+
 @pytest.mark.parametrize("aid", AIDS)
 @pytest.mark.parametrize("name", LOCKED)
 def test_a_read_names_the_file_without_access_and_the_table_can_be_mended(
@@ -163,15 +214,8 @@ def test_a_read_names_the_file_without_access_and_the_table_can_be_mended(
     if (name, aid) == ("all rows", "replace"):
         pytest.skip("new rows cannot be written there")
     path = LOCKED[name](root)
-    for each in (root, *root.rglob("*")):
-        os.chown(each, NOBODY, -1)
-    path.chmod(0)
-    try:
-        os.seteuid(NOBODY)
-        with rt.connect(root, default=False) as client:
-            with pytest.raises(RemoteError, match="no access to") as refused:
-                client.table("t").to_polars()
-            assert str(path.relative_to(root / "t.lance")) in str(refused.value)
-            check_aid(root, client, aid) if name == "a manifest" else None
-    finally:
-        os.seteuid(0)
+    with locked(root, path), rt.connect(root, default=False) as client:
+        with pytest.raises(RemoteError, match="no access to") as refused:
+            client.table("t").to_polars()
+        assert str(path.relative_to(root / "t.lance")) in str(refused.value)
+        check_aid(root, client, aid) if name == "a manifest" else None
