@@ -352,16 +352,18 @@ class Application:
             return {"versions": history.list_versions(table, _limit(asked))}
 
     def _count_rows(self, asked: Asked, name: str) -> int:
-        return query.count_rows(*self._open(asked, name))
+        table, request = self._open(asked, name)
+        with self._store.naming_damage(name, table):
+            return query.count_rows(table, request)
 
     def _query(self, asked: Asked, name: str) -> Iterator[bytes]:
         table, request = self._open(asked, name)
-        with self._store.naming_cut(name, table):
+        with self._store.naming_damage(name, table):
             rows = query.read_rows(table, request)
         return self._read_on(name, table, rows)
 
     def _read_on(self, name: str, table: Any, rows: Iterator[bytes]) -> Iterator[bytes]:
-        with self._store.naming_cut(name, table):
+        with self._store.naming_damage(name, table):
             yield from rows
 
     def _open(self, asked: Asked, name: str) -> tuple[Any, dict[str, Any]]:

@@ -273,19 +273,50 @@ def _move(staged: Iterable[Path], data: Path) -> None:
         path.rename(data / path.name)
 
 
+@contextlib.contextmanager
+def naming_damage(folder: Path, table: Any = None) -> Iterator[None]:
+    """Raise, in place of an error in Lance's words, one that names a damaged file.
+
+    Without ``table``, it is one of the newest version.
+    """
+    try:
+        yield
+    except engine.Failed as error:
+        if table is None:
+            table = engine.open_table(folder)
+        for fragment in table.get_fragments():
+            try:
+                fragment.head(1)
+            except BaseException:  # noqa: BLE001  # panics
+                files = _list_files(fragment.metadata)
+                names = _list_cut(folder, files) or [file.name for file in files]
+                raise HTTPError(
+                    500,
+                    f"{' or '.join(names)} of the table is damaged; {engine.RESTORE}",
+                ) from error
+        raise
+
+
 def _check_whole(folder: Path, files: list[_File]) -> None:
     """Raise 507 if a file is not what Lance has written."""
+    if _list_cut(folder, files):
+        raise HTTPError(
+            507,
+            "the disk has not kept all that was written, as if it were full or failing; "
+            "nothing was stored; make room or check the disk, and try again",
+        )
+
+
+def _list_cut(folder: Path, files: list[_File]) -> list[str]:
+    cut = []
     for file in files:
         is_whole = False
         # whatever the reason, such a file must not become part of a table
         with contextlib.suppress(Exception):
             is_whole = _is_whole(folder / file.name, file.size)
         if not is_whole:
-            raise HTTPError(
-                507,
-                "the disk has not kept all that was written, as if it were full or failing; "
-                "nothing was stored; make room or check the disk, and try again",
-            )
+            cut.append(file.name)
+    return cut
 
 
 def _is_whole(path: Path, size: int) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import json
 import os
 import re
@@ -50,7 +49,7 @@ _REASONS = {
         "fill them, and store the table again",
     ),
 }
-_RESTORE = (
+RESTORE = (
     "restore an older version, with rt.table(name, version=n).restore(), or replace or drop the "
     "table"
 )
@@ -60,7 +59,8 @@ _CONFLICT = re.compile(
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 # with a folder in its path: a file of the table
 _NOT_FOUND = re.compile(r"not found: \S+/\S+", re.IGNORECASE)
-_FILE = re.compile(r"\.lance/((?:_versions|_deletions|data)\b[\w./-]*)")
+# in a draft, too
+_FILE = re.compile(r"(?:\.lance|/table)/((?:_versions|_deletions|data)\b[\w./-]*)")
 # after the reason, Lance names a place in its source code
 _SOURCE_PLACE = ".rs:"
 _CAST_ERROR = "Cast error"
@@ -71,6 +71,10 @@ _WRAPPERS = re.compile(
     r"|Error applying filter expression to batch: |Schema error: |Error during planning: "
     r"|LanceError\(Arrow\): |Cast error: )+"
 )
+
+
+class Failed(HTTPError):
+    """A failure in Lance's own words."""
 
 
 class Conflict(HTTPError):
@@ -159,7 +163,7 @@ def _explain_unreadable(folder: Path, version: int, error: BaseException) -> HTT
     reason, _ = _read_reason(str(error))
     return manifests.Damaged(
         500,
-        f"{manifest.relative_to(folder)} of the table is damaged ({reason}); {_RESTORE}",
+        f"{manifest.relative_to(folder)} of the table is damaged ({reason}); {RESTORE}",
     )
 
 
@@ -198,22 +202,6 @@ def open_past_damage(folder: Path) -> Any:
         if manifests.set_aside_newest(folder):
             return open_past_damage(folder)
         raise
-
-
-def find_cut(folder: Path, table: Any) -> HTTPError | None:
-    """Return an error that names a data file that is not whole, or None."""
-    for file in itertools.chain.from_iterable(
-        fragment.metadata.files for fragment in table.get_fragments()
-    ):
-        with contextlib.suppress(OSError):
-            size = (folder / "data" / file.path).stat().st_size
-            if size != file.file_size_bytes:
-                return HTTPError(
-                    500,
-                    f"data/{file.path} of the table has {size} of its {file.file_size_bytes} bytes; "
-                    f"{_RESTORE}",
-                )
-    return None
 
 
 def stage_append(
@@ -332,7 +320,7 @@ def as_http_errors(
         for addition in (state, cure or known_cure):
             if addition:
                 message += f"; {addition}"
-        raise HTTPError(400, message) from error
+        raise Failed(400, message) from error
 
 
 def _read_reason(text: str) -> tuple[str, str]:
@@ -400,7 +388,7 @@ def _find_known_failure(
         return HTTPError(
             500,
             f"{subject}{found[1] if found else 'a file'} of the table is missing; if this version was "
-            f"not just removed by a purge or replacement, {_RESTORE}",
+            f"not just removed by a purge or replacement, {RESTORE}",
         )
     if is_conflict(error):
         return Conflict(

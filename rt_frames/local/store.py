@@ -23,6 +23,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -141,16 +142,9 @@ class Store:
         self.check_there(name)
         return engine.open_table(self._folder(name), version)
 
-    @contextlib.contextmanager
-    def naming_cut(self, name: str, table: Any) -> Iterator[None]:
-        """Raise, in place of an error, one that names a file that is not whole."""
-        try:
-            yield
-        except HTTPError as error:
-            cut = engine.find_cut(self._folder(name), table)
-            if cut is None:
-                raise
-            raise cut from error
+    def naming_damage(self, name: str, table: Any) -> AbstractContextManager[None]:
+        """Raise, in place of an error in Lance's words, one that names a file."""
+        return commits.naming_damage(self._folder(name), table)
 
     def etag(self, name: str, version: int) -> str:
         """Return the ETag of a version of a table."""
@@ -449,6 +443,7 @@ class Store:
             # a table of which nothing can be read is dropped or replaced
             with contextlib.suppress(manifests.Damaged, OSError):
                 manifests.set_aside_cut(folder)
+            locks.enter_context(commits.naming_damage(folder))
             locks.enter_context(begun.marking_writes(folder))
             yield folder
 

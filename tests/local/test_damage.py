@@ -52,7 +52,7 @@ DAMAGES = {
     "few rows": (
         lambda root: newest(root, "data"),
         lambda path: os.truncate(path, 9),
-        "has 9 of its",
+        "is damaged",
     ),
 }
 LOCKED = {
@@ -103,6 +103,51 @@ def test_a_read_names_the_damaged_file_and_what_helps_helps(root, name, aid):
         file = path.relative_to(root / "t.lance")
         assert f"{file} of the table {words}" in str(refused.value)
         check_aid(root, client, aid)
+
+
+def garble_start(path):
+    content = path.read_bytes()
+    half = len(content) // 2
+    path.write_bytes(b"\xff" * half + content[half:])
+
+
+FILES = {"zeros": zero, "half": halve, "garbled": garble_start, "missing": Path.unlink}
+CALLS = {
+    "count": lambda table: table.count(pl.col("id") > 0),
+    "delete": lambda table: table.delete(pl.col("id") > 0),
+    "compact": lambda table: table.compact(),
+    "purge": lambda table: table.compact(purge=True),
+    "cast": lambda table: table.cast({"id": "int32"}),
+    "upsert": lambda table: rt.to_table(
+        MORE, "t", client=table.client, if_exists="upsert", on="id"
+    ),
+    "replace rows": lambda table: rt.to_table(
+        MORE, "t", client=table.client, if_exists="replace", where=pl.col("id") == 4
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", FILES)
+@pytest.mark.parametrize("folder", ["data", "_deletions"])
+def test_each_call_names_the_damaged_file_and_changes_nothing(root, folder, damage):
+    words = "is missing" if damage == "missing" else "is damaged"
+    with rt.connect(root, default=False) as client:
+        table = client.table("t")
+        table.delete(pl.col("id") == 2)
+        path = newest(root, folder)
+        FILES[damage](path)
+        for call in CALLS.values():
+            with pytest.raises(
+                ServerError, match=r"table\(name, version=n\)"
+            ) as refused:
+                call(table)
+            assert path.name in str(refused.value)
+            assert words in str(refused.value)
+        assert sorted(manifests(root)) == [1, 2, 3]
+        # as an answer, or after the rows before it
+        with pytest.raises(RemoteError, match=r"table\(name, version=n\)") as refused:
+            table.to_polars(where=pl.col("id") > 0)
+        assert path.name in str(refused.value)
 
 
 @pytest.mark.parametrize("aid", ["restore", "replace"])
