@@ -21,7 +21,6 @@ _WORDS = {
 }
 # what pylance 14 returns for operations that have no class in Python
 _UNNAMED = "BaseOperation"
-_ATTEMPTS = 3
 
 
 def list_versions(table: Any, limit: int | None) -> list[dict[str, Any]]:
@@ -29,11 +28,8 @@ def list_versions(table: Any, limit: int | None) -> list[dict[str, Any]]:
 
     A compaction's versions are left out, unless what it compacted is gone.
     """
-    listed: list[dict[str, Any]] = []
-    # a purge may remove all that were found, once there is another one
-    for _ in range(_ATTEMPTS):
-        listed = listed or _list_open(table, limit)
-    return listed
+    # a purge may remove all that were found, but not what is open
+    return _list_open(table, limit) or [_describe(table, _name_operation(table))]
 
 
 def _list_open(table: Any, limit: int | None) -> list[dict[str, Any]]:

@@ -266,11 +266,13 @@ def test_a_table_always_has_a_history_while_it_is_purged(place, name):
             place.append(name, ROWS)
             table.compact(purge=True)
 
-    purging = threading.Thread(target=purge)
-    purging.start()
+    purging = [threading.Thread(target=purge) for _ in range(3)]
+    for thread in purging:
+        thread.start()
     counts = [len(place.table(name).history()) for _ in range(100)]
     ended.set()
-    purging.join()
+    for thread in purging:
+        thread.join()
     assert min(counts) > 0
 
 
