@@ -134,19 +134,25 @@ class LastAttempt:
     ) -> None:
         """Record an attempt. What parts change is invisible until the commit."""
         is_visible = request.kind not in ("read", "begin", "part")
-        self.request = request if is_visible else None
         self.unknown = find_unknown(self.outcome)
-        self.may_be_whole = may_be_whole
+        # an interrupt here tells of no other request with the outcome of this one
+        if self.unknown is None:
+            self.request = None
+        self.may_be_whole = may_be_whole if self.unknown is None else lambda: True
         self.find_late = find_late
-        if self.unknown is not None:
-            self.may_be_whole = lambda: True
         self.outcome = None
+        self.request = request if is_visible else None
 
     def end(self, outcome: Result | Failure) -> None:
         """Record the outcome. It is unknown if that of an earlier attempt is."""
         self.outcome = outcome
         if isinstance(outcome, Failure):
             self.outcome = find_unknown(outcome, self.unknown) or outcome
+
+    @property
+    def may_be_sent(self) -> bool:
+        """Whether the service may have received the request."""
+        return self.request is not None and self.may_be_whole()
 
     def clear(self) -> None:
         """Forget the attempt, which holds the caller's data."""

@@ -173,7 +173,13 @@ class MultipartUpload:
             step="commit",
         )
         self.commit_started = True
-        outcome = self._session.send(complete)
+        try:
+            outcome = self._session.send(complete)
+        except BaseException:
+            # an interrupt may come before the request is whole
+            last = request.purpose.last_attempt
+            self.commit_started = last is None or last.may_be_sent
+            raise
         if isinstance(outcome, Result):
             return outcome._replace(sent=sent)
         self.commit_started = not outcome.is_final
