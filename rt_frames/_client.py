@@ -1085,14 +1085,14 @@ class RemoteTable:
         """
         self._check_newest()
         plan = as_plan(alterations)
-        if not plan:
-            unchanged = replace(self, _changed=plan)
-            object.__setattr__(unchanged, "_since", self._since)
-            return unchanged
         service = self._service
         with errors.about(self.name):
             plan = alter.with_types(service, self.name, plan, self._since)
             alter.check_engine(service, self.name, plan)
+        if not plan:
+            unchanged = replace(self, _changed=plan)
+            object.__setattr__(unchanged, "_since", self._since)
+            return unchanged
         try:
             result = alter.send(service, self.name, plan)
         finally:

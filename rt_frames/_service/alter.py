@@ -84,11 +84,11 @@ def with_open_casts(
                 f"table {name!r} has no column {change.path!r}; nothing was sent; "
                 f"{did_you_mean(change.path, paths)}"
             )
-    casts = _typed(plan, schema)
-    return AlterationPlan(cast for cast in casts if cast.before != cast.data_type)
+    return _typed(plan, schema)
 
 
 def _typed(plan: AlterationPlan, schema: pa.Schema | None) -> AlterationPlan:
+    """Return a plan that knows the types before, without casts that change nothing."""
     known = {}
     for path, field, parents in iter_fields(schema or ()):
         known[path] = {"before": field.type, "lists": list_kind_on_path(parents)}
@@ -98,7 +98,13 @@ def _typed(plan: AlterationPlan, schema: pa.Schema | None) -> AlterationPlan:
             return change
         return replace(change, **known.get(change.path, {}))
 
-    return replace(plan, changes=tuple(map(with_type, plan)))
+    typed = map(with_type, plan)
+    return replace(plan, changes=tuple(itertools.filterfalse(_is_no_change, typed)))
+
+
+def _is_no_change(change: Alteration) -> bool:
+    does_more = change.rename is not None or change.nullable is not None
+    return change.data_type == change.before and not does_more
 
 
 def _is_untyped_cast(change: Alteration) -> bool:

@@ -235,6 +235,16 @@ def test_a_second_call_changes_nothing_and_says_so(table, options):
     assert stored(table).version == 3
 
 
+def test_casts_to_the_types_that_columns_have_change_nothing(table):
+    types = {field.name: field.type for field in stored(table).schema}
+    again = rt.table("t").cast(types)
+    assert "nothing to alter" in repr(again)
+    assert stored(table).version == 1
+    both = [rt.Alteration("qty", rename="quantity", data_type=types["qty"])]
+    rt.table("t").alter_columns(both)
+    assert stored(table).schema.names[0] == "quantity"
+
+
 def test_a_name_that_is_dropped_and_taken_takes_the_two_calls_that_are_told(table):
     today = STORED.drop("price").rename({"qty": "price"})
     options = {"rename": {"qty": "price"}, "drop_columns": ["price"]}
