@@ -190,7 +190,11 @@ def _cures(service: Service, name: str, plan: AlterationPlan) -> Cures:
             "no request of this service shows the table's columns: look at them in the "
             "service's dashboard before sending it again"
         )
-    casts = [str(change) for change in plan if change.data_type is not None]
+    casts = [
+        str(replace(change, rename=None, nullable=None))
+        for change in plan
+        if change.data_type is not None
+    ]
     if len(plan.requests()) > 1:
         cures[errors.BadRequest] = (
             "rt.AlterationPlan(…).requests() splits it in two; send each with "

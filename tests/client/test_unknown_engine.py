@@ -81,8 +81,10 @@ def test_a_plan_of_many_changes_goes_in_one_request(remote, server):
 def test_a_cast_that_the_service_refuses_is_named_with_both_types(remote, server):
     server.answering((400, {"error": "unsupported"}))
     with pytest.raises(BadRequest, match="unsupported") as refused:
-        rt.alter_table({"n": "float64"}, "t", {"n": "int64"}, lossy=True)
-    assert "n: int64 to double" in str(refused.value)
+        rt.alter_table(
+            {"m": "float64"}, "t", {"n": "int64"}, rename={"n": "m"}, lossy=True
+        )
+    assert "may not make these casts: n: int64 to double" in str(refused.value)
     assert "nothing was changed" in str(refused.value)
 
 
