@@ -6,6 +6,7 @@ A purge removes them.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from typing import Any
 _WRITING = "_rt_frames_writing"
 # the names of files there that such writes began
 _BEGUN = "_rt_frames_begun"
+# what Lance writes there (pylance 14); other files are somebody else's
+_WRITTEN = ("data/**/*", "_deletions/*", "_transactions/*", "_versions/*")
 
 
 @contextlib.contextmanager
@@ -41,13 +44,12 @@ def marking_writes(folder: Path) -> Iterator[None]:
 
 
 def add(folder: Path, since: float) -> None:
-    """List the files that are no older, without manifests, Lance's hint and lists."""
+    """List the files that Lance has written since then, but no version."""
     names = []
-    for path in folder.rglob("*"):
+    for path in itertools.chain(*map(folder.glob, _WRITTEN)):
         # staged files were written before, and then renamed
         is_new = path.is_file() and path.stat().st_ctime >= since
-        is_list = path.name in (_WRITING, _BEGUN)
-        if is_new and not is_list and path.suffix not in (".manifest", ".json"):
+        if is_new and path.suffix not in (".manifest", ".json"):
             names.append(f"{path.relative_to(folder)}\n")
     if names:
         with (folder / _BEGUN).open("a", encoding="utf-8") as listed:
