@@ -39,10 +39,9 @@ from rt_frames._text import list_names, list_some
 from rt_frames._values.rewrite import explain_stuck
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pyarrow as pa
 
 log = logging.getLogger("rt_frames")
 
@@ -98,13 +97,16 @@ def _typed(plan: AlterationPlan, schema: pa.Schema | None) -> AlterationPlan:
             return change
         return replace(change, **known.get(change.path, {}))
 
-    typed = map(with_type, plan)
-    return replace(plan, changes=tuple(itertools.filterfalse(_is_no_change, typed)))
+    changes = map(_without_same_type, map(with_type, plan))
+    return replace(plan, changes=tuple(filter(None, changes)))
 
 
-def _is_no_change(change: Alteration) -> bool:
-    does_more = change.rename is not None or change.nullable is not None
-    return change.data_type == change.before and not does_more
+def _without_same_type(change: Alteration) -> Alteration | None:
+    if change.data_type is None or change.data_type != change.before:
+        return change
+    if change.rename is None and change.nullable is None:
+        return None
+    return replace(change, data_type=None)
 
 
 def _is_untyped_cast(change: Alteration) -> bool:

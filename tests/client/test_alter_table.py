@@ -240,8 +240,9 @@ def test_casts_to_the_types_that_columns_have_change_nothing(table):
     again = rt.table("t").cast(types)
     assert "nothing to alter" in repr(again)
     assert stored(table).version == 1
-    both = [rt.Alteration("qty", rename="quantity", data_type=types["qty"])]
-    rt.table("t").alter_columns(both)
+    both = rt.Alteration("qty", rename="quantity", data_type=types["qty"])
+    renamed = rt.table("t").alter_columns(both)
+    assert list(map(str, renamed._changed)) == ["qty: renamed to quantity"]
     assert stored(table).schema.names[0] == "quantity"
 
 
