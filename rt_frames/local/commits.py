@@ -37,7 +37,7 @@ from lance.dataset import Transaction
 
 from rt_frames._text import one_line
 from rt_frames._threads import Worker, result
-from rt_frames.local import engine, manifests, patience
+from rt_frames.local import engine, manifests, patience, scans
 from rt_frames.local.http_error import HTTPError
 from rt_frames.local.root import FOLDER_MODE
 
@@ -284,10 +284,16 @@ def naming_damage(folder: Path, table: Any = None) -> Iterator[None]:
     except engine.Failed as error:
         if table is None:
             table = engine.open_table(folder)
+        limit = 1 if isinstance(error, engine.Blamed) else None
+        options = {"limit": limit, **scans.options(table, None, None)}
         for fragment in table.get_fragments():
             try:
-                fragment.head(1)
-            except BaseException:  # noqa: BLE001  # panics
+                for _ in table.scanner(fragments=[fragment], **options).to_batches():
+                    pass
+            except BaseException as reason:
+                # panics
+                if not engine.is_damage(reason):
+                    raise
                 files = _list_files(fragment.metadata)
                 names = _list_cut(folder, files) or [file.name for file in files]
                 raise HTTPError(

@@ -77,6 +77,10 @@ class Failed(HTTPError):
     """A failure in Lance's own words."""
 
 
+class Blamed(Failed):
+    """One for which Lance blames the input, as it does for a file of zeros, too."""
+
+
 class Conflict(HTTPError):
     """A change by somebody else, at the same time, to the same table."""
 
@@ -320,7 +324,8 @@ def as_http_errors(
         for addition in (state, cure or known_cure):
             if addition:
                 message += f"; {addition}"
-        raise Failed(400, message) from error
+        kind = Blamed if known_cure else Failed
+        raise kind(400, message) from error
 
 
 def _read_reason(text: str) -> tuple[str, str]:
@@ -367,8 +372,7 @@ def _find_known_failure(
     if number in _NO_ACCESS:
         place = f"{found[1]} of the table" if found else "its folder"
         state = "" if is_read else "; nothing was stored"
-        kind = manifests.NoAccess if "_versions" in place else HTTPError
-        return kind(
+        return HTTPError(
             507,
             f"{subject}the service has no access to {place} ({os.strerror(number)}){state}; allow "
             "it to read and write there, or use another folder",

@@ -20,7 +20,7 @@ _FRAGMENT = 2 << 3 | 2
 _VERSION = 3 << 3
 END = b"LANC"
 # a power cut leaves whole blocks of a file, or zeros in their place
-BLOCK_BYTES = 512
+_BLOCK_BYTES = 512
 
 
 def copy(folder: Path, version: int, staged: Path) -> None:
@@ -45,10 +45,6 @@ def locate(folder: Path, version: int) -> Path:
 
 class Damaged(HTTPError):
     """An error of a table that cannot be opened, and so not be changed."""
-
-
-class NoAccess(Damaged):
-    """An error of a table that can be opened again once its files may be read."""
 
 
 def newest_version(folder: Path) -> int:
@@ -124,8 +120,8 @@ def _is_cut(folder: Path, version: int) -> bool:
     with contextlib.suppress(OSError, IndexError):
         manifest = locate(folder, version).read_bytes()
         if not manifest.endswith(END):
-            # what else is at its end was written there by no power cut
-            return len(manifest) % BLOCK_BYTES == 0 or manifest.endswith(b"\0")
+            # no power cut leaves another length, or other bytes at its end
+            return len(manifest) % _BLOCK_BYTES == 0 or manifest.endswith(b"\0")
         return _read_version(manifest) not in (None, version)
     return False
 

@@ -1,6 +1,6 @@
 """The development server: a folder's application over HTTP, for one machine.
 
-It is cheroot's server as it is, on daemon threads, which end with the process.
+It is cheroot's server, on daemon threads, which end with the process.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class _Running:
         class Connection(server.HTTPConnection):
             def close(self) -> None:
                 # cheroot 11.1 leaves the writer to its finalizer, and Python 3.13
-                # prints what that raises where the client is gone
+                # prints what that raises where the client is gone; it waits for none
                 with contextlib.suppress(OSError):
                     self.socket.settimeout(0)
                     self.wfile.close()

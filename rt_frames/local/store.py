@@ -300,8 +300,6 @@ class Store:
                 with contextlib.suppress(Missing), self.locked_table(name):
                     try:
                         return commits.replace(target, [staged])
-                    except manifests.NoAccess:
-                        raise
                     except manifests.Damaged:
                         self._remove(target)
             try:

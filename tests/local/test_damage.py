@@ -150,13 +150,31 @@ def test_each_call_names_the_damaged_file_and_changes_nothing(root, folder, dama
         assert path.name in str(refused.value)
 
 
+def test_a_file_that_is_damaged_in_its_middle_is_named(root):
+    with rt.connect(root, default=False) as client:
+        rows = pl.DataFrame({"id": range(2 * 10**6)})
+        table = rt.to_table(rows, "large", client=client)
+        path = max(
+            (root / "large.lance/data").iterdir(), key=lambda file: file.stat().st_size
+        )
+        with path.open("r+b") as file:
+            file.seek(path.stat().st_size // 2)
+            file.write(bytes(4096))
+        for call in (rt.RemoteTable.to_polars, CALLS["count"], CALLS["delete"]):
+            with pytest.raises(RemoteError, match="is damaged; restore") as refused:
+                call(table)
+            assert path.name in str(refused.value)
+
+
 @pytest.mark.parametrize("aid", ["restore", "replace"])
 def test_a_purge_removes_the_files_of_a_version_that_was_set_aside(root, aid):
     garble(manifest(root))
+    (root / "t.lance/README.md").touch()
     with rt.connect(root, default=False) as client:
         check_aid(root, client, aid)
         client.table("t").compact(purge=True)
-    assert unnamed(root) == []
+    # somebody else's
+    assert unnamed(root) == ["README.md"]
 
 
 def test_a_manifest_with_another_end_is_read_and_not_set_aside(root):
@@ -253,7 +271,7 @@ def test_a_purge_names_the_file_without_access(root):
 
 @pytest.mark.parametrize("aid", AIDS)
 @pytest.mark.parametrize("name", LOCKED)
-def test_a_read_names_the_file_without_access_and_the_table_can_be_mended(
+def test_a_read_names_the_file_without_access_and_no_newer_one_takes_its_place(
     root, name, aid
 ):
     if (name, aid) == ("all rows", "replace"):
@@ -263,4 +281,8 @@ def test_a_read_names_the_file_without_access_and_the_table_can_be_mended(
         with pytest.raises(RemoteError, match="no access to") as refused:
             client.table("t").to_polars()
         assert str(path.relative_to(root / "t.lance")) in str(refused.value)
-        check_aid(root, client, aid) if name == "a manifest" else None
+        if name == "a manifest" and aid != "drop":
+            with pytest.raises(ServerError, match="no access to _versions"):
+                AIDS[aid][0](client.table("t"))
+        elif name == "a manifest":
+            check_aid(root, client, aid)
