@@ -135,7 +135,7 @@ class LastAttempt:
         """Record an attempt. What parts change is invisible until the commit."""
         is_visible = request.kind not in ("read", "begin", "part")
         self.unknown = find_unknown(self.outcome)
-        # an interrupt here tells of no other request with the outcome of this one
+        # an interrupt here must not pair the request before with this outcome
         if self.unknown is None:
             self.request = None
         self.may_be_whole = may_be_whole if self.unknown is None else lambda: True
