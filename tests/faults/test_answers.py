@@ -170,8 +170,8 @@ PLAIN = {"compression": None}
 OFFERED = [  # status, rows, options
     (400, ROWS, ZSTD),
     (415, ROWS, LZ4),
-    (415, iter([ROWS]), {**ZSTD, "if_exists": "append"}),
-    (422, iter([ROWS]), ZSTD),
+    (415, ROWS.to_reader, {**ZSTD, "if_exists": "append"}),
+    (422, lambda: iter([ROWS]), ZSTD),
     (500, ROWS, LZ4),
     (503, ROWS, {**ZSTD, "if_exists": "append"}),
 ]
@@ -193,8 +193,9 @@ def test_a_server_that_may_not_support_compressed_buffers_may_get_them_as_they_a
 ):
     refusing(server, status, {"error": "unreadable"})
     client = patient(server, dialect="lancedb")
+    data = rows() if callable(rows) else rows
     with pytest.raises(errors.ResponseError, match=UNCOMPRESSED) as caught:
-        client.create_table("t", rows, **options)
+        client.create_table("t", data, **options)
     assert caught.value.status == status
 
 
@@ -258,7 +259,7 @@ NOT_AGAIN = [
     ((422, b""), MANY, {}),
     ((500, {"error": "codec"}), MANY, {}),
     ((415, b""), MANY, ZSTD),
-    ((415, b""), iter([MANY]), {}),
+    ((415, b""), lambda: iter([MANY]), {}),
 ]
 
 
@@ -267,8 +268,9 @@ def test_what_may_be_refused_for_another_reason_is_sent_once(
     elsewhere, server, answer, rows, options
 ):
     server.answering(answer)
+    data = rows() if callable(rows) else rows
     with pytest.raises(errors.ResponseError, match=UNCOMPRESSED):
-        elsewhere.create_table("t", rows, **options)
+        elsewhere.create_table("t", data, **options)
     assert len(server.posts) == 1
 
 

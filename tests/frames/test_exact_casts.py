@@ -16,7 +16,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rt_frames._schema.casts import family
 from rt_frames._values import exact_cast
 from rt_frames.errors import UnsupportedTypeError
 from tests.local.test_service import COLUMNS
@@ -462,12 +461,9 @@ def test_a_value_that_another_type_does_not_hold_is_refused_by_row(value, have, 
     assert row_of(cast(stored_as(have, value), target)) == 1
 
 
-def kind(arrow: pa.DataType) -> str:
-    return getattr(arrow, "extension_name", "") or family(arrow)
-
-
 def test_each_row_of_the_table_of_casts_has_its_edge():
     """No other list than that of the private module has a row for each."""
+    kind = exact_cast._kind
     edges = {(kind(have), kind(target)) for _, have, target, *_ in KEPT + REFUSED}
     assert exact_cast.EXACT.keys() - edges == set()
 
