@@ -282,25 +282,26 @@ def naming_damage(folder: Path, table: Any = None) -> Iterator[None]:
     try:
         yield
     except engine.Failed as error:
-        if table is None:
-            table = engine.open_table(folder)
         limit = 1 if isinstance(error, engine.Blamed) else None
-        options = {"limit": limit, **scans.options(table, None, None)}
-        for fragment in table.get_fragments():
-            try:
-                for _ in table.scanner(fragments=[fragment], **options).to_batches():
-                    pass
-            except BaseException as reason:
-                # panics
-                if not engine.is_damage(reason):
-                    raise
-                files = _list_files(fragment.metadata)
-                names = _list_cut(folder, files) or [file.name for file in files]
-                raise HTTPError(
-                    500,
-                    f"{' or '.join(names)} of the table is damaged; {engine.RESTORE}",
-                ) from error
+        check_readable(folder, table or engine.open_table(folder), limit)
         raise
+
+
+def check_readable(folder: Path, table: Any, limit: int | None = None) -> None:
+    """Raise for a damaged file; ``limit`` reads so many rows of each fragment."""
+    options = {"limit": limit, **scans.options(table, None, None)}
+    for fragment in table.get_fragments():
+        try:
+            with engine.as_http_errors(state=""):
+                for _ in table.scanner(fragments=[fragment], **options).to_reader():
+                    pass
+        except engine.Failed as error:
+            files = _list_files(fragment.metadata)
+            names = _list_cut(folder, files) or [file.name for file in files]
+            raise HTTPError(
+                500,
+                f"{' or '.join(names)} of the table is damaged; {engine.RESTORE}",
+            ) from error
 
 
 def _check_whole(folder: Path, files: list[_File]) -> None:

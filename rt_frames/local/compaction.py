@@ -79,6 +79,8 @@ def compact(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, i
             raise HTTPError(400, f"{obstacle}; nothing was changed")
         fragments = _list_small(table)
         if purge:
+            # of damaged rows, an older version may have the last that can be read
+            commits.check_readable(folder, table)
             fragments = _list_from_first_outdated(table, len(fragments))
         # a second call does it again: the first may have been killed before the purge
         # a purge also needs a log entry without the values of a condition

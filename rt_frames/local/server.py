@@ -309,6 +309,9 @@ class _Running:
             answer = self._application.answer(asked, patience)
         except HTTPError as error:
             answer = refuse(error)
+        except KeyboardInterrupt:
+            # Polars 2.1 raises it in any thread, and cheroot would end the server
+            answer = refuse(HTTPError(500, "the request was interrupted"))
         finally:
             self._requests.discard(patience)
         headers = [*answer.headers.items()]

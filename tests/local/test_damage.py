@@ -166,6 +166,17 @@ def test_a_file_that_is_damaged_in_its_middle_is_named(root):
             assert path.name in str(refused.value)
 
 
+@pytest.mark.parametrize("damage", FILES)
+def test_a_purge_keeps_the_versions_before_rows_that_are_damaged(root, damage):
+    with rt.connect(root, default=False) as client:
+        table = rt.to_table(MORE, "t", client=client, if_exists="replace")
+        FILES[damage](newest(root, "data"))
+        with pytest.raises(ServerError, match="restore an older version"):
+            table.compact(purge=True)
+        assert sorted(manifests(root)) == [1, 2, 3]
+        check_aid(root, client, "restore")
+
+
 @pytest.mark.parametrize("aid", ["restore", "replace"])
 def test_a_purge_removes_the_files_of_a_version_that_was_set_aside(root, aid):
     garble(manifest(root))
