@@ -321,8 +321,7 @@ EXACT: dict[tuple[str, str], _Rule] = {
     # with may_round, in smaller floats, too; else as their doubles there
     ("decimals", "floats"): _Rule(_by_digits, _has_digits),
     # as it is parsed: the spelling is not kept; whole numbers are, and finite ones
-    # stay finite
-    # but not 0xFF, which Arrow takes for the int8 -1 (pyarrow 26)
+    # stay finite; 0xFF is refused, which Arrow takes for the int8 -1 (pyarrow 26)
     ("text", "integers"): _Rule(
         same=lambda texts, *_: _call("invert", [_matches(texts, "[xX]")])
     ),

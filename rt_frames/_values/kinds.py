@@ -47,11 +47,11 @@ def table_type_error(
     ``is_requested`` says that it is that of ``dtypes=``.
     """
     text = f"column {path!r} is {show_type(have)}, but {show_type(target)} in the table"
+    if is_requested:
+        return UnsupportedTypeError(f"{text}; leave the column out of dtypes=")
     # text is parsed only if the caller asks for it
     is_parsed = types.is_boolean(target) or family(target) in _PARSED
     is_text = family(value_type(have)) == "text"
-    if is_requested:
-        return UnsupportedTypeError(f"{text}; leave the column out of dtypes=")
     if is_text and is_parsed and "." not in path:
         dtypes = {path: spell(target)}
         return UnsupportedTypeError(f"{text}; pass {dtypes=} to convert it")
