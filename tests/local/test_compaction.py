@@ -16,9 +16,8 @@ from lance import LanceOperation
 from polars.testing import assert_frame_equal
 
 import rt_frames as rt
-from tests.local.test_multipart import Write
 from tests.support.killed import SECRET, SECRETS, WRITES
-from tests.support.local import JSON, message, unnamed
+from tests.support.local import JSON, Write, message, unnamed
 from tests.support.processes import python
 
 # of small fragments, and one of a write

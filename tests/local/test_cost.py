@@ -14,8 +14,7 @@ import polars as pl
 import pytest
 
 import rt_frames as rt
-from tests.local.test_multipart import Write
-from tests.support.local import Caller
+from tests.support.local import Caller, Write
 
 ROWS = pl.DataFrame({"id": range(1000), "s": ["a"] * 1000})
 TEN = ROWS[:10]

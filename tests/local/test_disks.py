@@ -17,9 +17,8 @@ import pytest
 import requests
 
 import rt_frames as rt
-from tests.local.test_multipart import Write
 from tests.support.disks import FailingCalls, fill, small_disk
-from tests.support.local import JSON, Process, message, unnamed
+from tests.support.local import JSON, Process, Write, message, unnamed
 from tests.support.servers import KEY
 
 

@@ -7,7 +7,6 @@ import json
 import random
 import threading
 import time
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import lance
@@ -22,6 +21,7 @@ from tests.support.local import (
     UPSERT,
     Caller,
     Process,
+    Write,
     age,
     message,
     stream,
@@ -35,33 +35,6 @@ BASE = pa.table({"n": [0], "s": ["base"]})
 
 def rows(*numbers):
     return pa.table({"n": list(numbers), "s": [f"row {n}" for n in numbers]})
-
-
-class Write:
-    """A write in parts, by hand."""
-
-    def __init__(self, caller, name="t"):
-        self.caller = caller
-        self.name = name
-        self.path = f"/v1/table/{name}"
-        self.answer = caller.send("POST", f"{self.path}/multipart_write/create/")
-        assert self.answer.headers["phalanx-version"] == "0.4.0"
-        self.id = self.answer.json().get("upload_id", "")
-
-    def part(self, table, part=None, mode="append", caller=None):
-        query = f"upload_id={self.id}&upload_part_id={part or uuid.uuid4()}&mode={mode}"
-        return (caller or self.caller).post_rows(f"{self.name}/insert/?{query}", table)
-
-    def end(self, how="complete", caller=None, **headers):
-        path = f"{self.path}/multipart_write/{how}?upload_id={self.id}"
-        return (caller or self.caller).send("POST", path, **headers)
-
-    @property
-    def parts(self):
-        return self.caller.root / ".rt_frames-staging" / self.id / "table" / "parts"
-
-    def arriving(self, part):
-        return list(self.parts.glob(f"{part}.*"))
 
 
 class Late:

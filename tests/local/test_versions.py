@@ -16,8 +16,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rt_frames.local import LocalService
-from tests.local.test_multipart import Write
-from tests.support.local import JSON, UPSERT, Caller, age, manifests, stream, unnamed
+from tests.support.local import (
+    JSON,
+    UPSERT,
+    Caller,
+    Write,
+    age,
+    manifests,
+    stream,
+    unnamed,
+)
 
 ADDED = pa.table({"n": [1, 300]})
 ROWS = ADDED.append_column("s", [["a", None]])

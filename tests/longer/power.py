@@ -24,9 +24,8 @@ import lance
 import polars as pl
 
 import rt_frames as rt
-from tests.local.test_multipart import Write
 from tests.support.disks import mounted, new_disk
-from tests.support.local import Caller
+from tests.support.local import Caller, Write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

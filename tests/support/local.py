@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -207,6 +208,41 @@ NESTED = {
     "v": [[1], [2, 3]],
     "at": [dt.datetime(2020, 1, 2, 3), None],
 }
+
+
+class Write:
+    """A write in parts, by hand."""
+
+    def __init__(self, caller: Caller, name: str = "t") -> None:
+        self.caller = caller
+        self.name = name
+        self.path = f"/v1/table/{name}"
+        self.answer = caller.send("POST", f"{self.path}/multipart_write/create/")
+        assert self.answer.headers["phalanx-version"] == "0.4.0"
+        self.id = self.answer.json().get("upload_id", "")
+
+    def part(
+        self,
+        table: Any,
+        part: object = None,
+        mode: str = "append",
+        caller: Caller | None = None,
+    ) -> Any:
+        query = f"upload_id={self.id}&upload_part_id={part or uuid.uuid4()}&mode={mode}"
+        return (caller or self.caller).post_rows(f"{self.name}/insert/?{query}", table)
+
+    def end(
+        self, how: str = "complete", caller: Caller | None = None, **headers: str
+    ) -> Any:
+        path = f"{self.path}/multipart_write/{how}?upload_id={self.id}"
+        return (caller or self.caller).send("POST", path, **headers)
+
+    @property
+    def parts(self) -> Path:
+        return self.caller.root / ".rt_frames-staging" / self.id / "table" / "parts"
+
+    def arriving(self, part: object) -> list[Path]:
+        return list(self.parts.glob(f"{part}.*"))
 
 
 def nested() -> pa.Table:
