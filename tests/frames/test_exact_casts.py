@@ -328,6 +328,9 @@ KEPT = [  # a value, its type, another type, and what it is there
     (MIDNIGHT, pa.timestamp("us"), pa.date32(), MIDNIGHT.date()),
     (MIDNIGHT, pa.timestamp("us"), pa.timestamp("s", "UTC"), f"{MIDNIGHT}+00:00"),
     (IN_TOKYO, pa.timestamp("us", "Asia/Tokyo"), pa.string(), TOKYO_TEXT),
+    (MIDNIGHT, pa.timestamp("us"), pa.string(), f"{MIDNIGHT}.000000"),
+    (1.0, pa.float64(), pa.string(), "1"),
+    (True, pa.bool_(), pa.large_string(), "true"),
     (86_400_000, pa.int64(), pa.date64(), dt.date(1970, 1, 2)),
     # the last one before one that is refused, below
     (127, pa.int64(), pa.int8(), 127),
