@@ -133,6 +133,14 @@ def test_other_types_are_no_keys(place, name, keys):
 # Refused by row
 
 
+def test_a_double_far_from_the_first_rows_is_found(place, name):
+    place.create(name, pa.table({"id": [0], "s": ["x"]}))
+    rows = pa.table({"id": [*range(200_000), 70_000], "s": ["x"] * 200_001})
+    for keys in ("id", ["id", "s"]):
+        with pytest.raises(UnsupportedTypeError, match="rows 70000 and 200000 "):
+            place.upsert(name, rows, keys)
+
+
 FAR = [
     (6_000_000, pa.date32(), "18397-06-11"),
     (2**31 - 1, pa.date32(), "2147483647 as date"),
