@@ -21,7 +21,7 @@ import pytest
 
 import rt_frames as rt
 from rt_frames.errors import UnsupportedTypeError
-from tests.support.compare import stored
+from tests.support.compare import lance, stored
 from tests.support.sent import send
 
 NAMES = {"pandas": pd, "polars": pl, "pyarrow": pa}
@@ -332,7 +332,7 @@ def test_names_that_a_folder_refuses_are_named(client, name, odd):
 
 LABELS = {"x.y": 1, "x`z": 10, "z": 100}
 TURNED = {"z": 200, "x`z": 20, "x.y": 2}
-KINDS = {
+OF_ONE_ROW = {
     "pandas": lambda row: pd.DataFrame([row]),
     "Polars": lambda row: pl.DataFrame([row]),
     "query": lambda row: pl.LazyFrame([row]),
@@ -340,11 +340,28 @@ KINDS = {
 }
 
 
+@pytest.mark.parametrize("make", OF_ONE_ROW.values(), ids=OF_ONE_ROW)
+def test_a_name_is_that_of_its_label_whatever_stands_beside_it(tmp_path, make):
+    rt.connect(tmp_path)
+    first = make(LABELS)
+    alone = make({"x.y": 3})
+    clean = {"clean_names": True}
+    table = rt.to_table(iter([first, make(TURNED)]), "t", **clean)
+    rt.to_table(alone, "t", if_exists="append", **clean)
+    rt.to_table(make(TURNED), "t", if_exists="upsert", on="x_z", **clean)
+    found = lance.dataset(tmp_path / "t.lance").to_table().sort_by("x_y").to_pydict()
+    assert found == {"x_y": [1, 2, 3], "x_z": [10, 20, None], "z": [100, 200, None]}
+    assert not rt.plan_alterations(first, make(TURNED), **clean)
+    assert not rt.plan_alterations(table, alone, **clean)
+    cast = rt.alter_table(alone, "t", dtypes={"x_y": "int32"}, **clean)
+    assert cast.schema.field("x_y").type == pa.int32()
+
+
 OTHER_LABELS = [{**TURNED, "z.z": 0}, {"x.y": 3}, {**TURNED, "y": 0}]
 
 
 @pytest.mark.parametrize("other", OTHER_LABELS)
-@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("make", OF_ONE_ROW.values(), ids=OF_ONE_ROW)
 def test_all_frames_of_one_table_have_the_same_labels(client, make, other):
     with pytest.raises(UnsupportedTypeError, match="same columns"):
         rt.to_table([make(LABELS), make(other)], "other", clean_names=True)
