@@ -10,7 +10,6 @@ import itertools
 import json
 
 import polars as pl
-import pyarrow as pa
 import pytest
 
 import rt_frames as rt
@@ -18,32 +17,12 @@ from rt_frames.errors import AlterationError, BadRequest, OutcomeUnknown, Server
 from tests.support.servers import KEY, Documented
 
 UTC = pl.Datetime("ms", "UTC")
-BERLIN = pl.Datetime("ms", "Europe/Berlin")
-# the pairs of types that keep all values
-EXACT = [
-    (pl.Int64, pl.UInt8),
+EXACT = [  # some of the pairs of types that keep all values
     (pl.UInt8, pl.Int64),
-    (pl.Float32, pl.Float64),
     (pl.String, pl.Categorical),
-    (pl.Categorical, pl.String),
-    (pl.Date, UTC),
     (UTC, pl.Datetime("us")),
 ]
-LOSSY = [  # one of each kind of loss
-    (pl.Boolean, pl.Int64),
-    (pl.Int64, pl.Float64),
-    (pl.Float64, pl.Float32),
-    (pl.Decimal(9, 2), pl.Decimal(9, 1)),
-    (pl.Datetime("us"), pl.Date),
-    (pl.Datetime("us"), pl.Time),
-    (pl.Datetime("us"), UTC),
-    (pl.Datetime("us"), BERLIN),
-    (BERLIN, pl.Datetime("ms")),
-    (pl.Date, pl.Datetime("us")),
-    (pl.Date, BERLIN),
-    (pl.Duration("us"), pl.Duration("ms")),
-    (pl.Array(pl.Int64, 2), pl.Array(pl.Int64, 3)),
-]
+LOSSY = [(pl.Int64, pl.Float64), (pl.Date, pl.Datetime("us")), (pl.Boolean, pl.Int64)]
 
 
 @pytest.mark.parametrize(("old", "new"), EXACT, ids=str)
@@ -114,57 +93,26 @@ def test_a_name_with_a_backtick_is_renamed_where_no_engine_is_known(remote, serv
     assert json.loads(request.body)["alterations"] == [{"path": "a`b", "rename": "ab"}]
 
 
-def rename_one_by_one(names: list[str], request) -> list[str]:
-    """Carry out renames one after the other, as a service may."""
-    for change in json.loads(request.body)["alterations"]:
-        path = change["path"]
-        assert path in names, f"no column {path}"
-        parent = path.rpartition(".")[0]
-        new = f"{parent}.{change['rename']}".lstrip(".")
-        assert new not in names, f"{new} exists"
-        inside = f"{path}."
-        names = [
-            new
-            if name == path
-            else name.replace(inside, f"{new}.", 1)
-            if name.startswith(inside)
-            else name
-            for name in names
-        ]
-    return names
-
-
 TWO_STRUCTS = {"s": "t", "s.x": "y", "t": "u", "t.x": "z"}
-CHAINS = {  # names, renames, names after them
-    "two": ("a b", {"a": "b", "b": "c"}, "b c"),
-    "freed by a later column": ("b a", {"b": "c", "a": "b"}, "c b"),
-    "four": ("d a c b", {"a": "b", "c": "d", "d": "e", "b": "c"}, "e b d c"),
-    "fields": ("s s.x s.y", {"s.x": "y", "s.y": "z"}, "s s.y s.z"),
-    "a struct and its field": ("s s.x", {"s": "t", "s.x": "y"}, "t t.y"),
-    "two structs": ("s s.x t t.x", TWO_STRUCTS, "t t.y u u.z"),
-}
+CHAINS = [  # renames, and the paths in the order in which they free each name
+    ({"a": "b", "b": "c"}, ["b", "a"]),
+    ({"b": "c", "a": "b"}, ["b", "a"]),
+    ({"a": "b", "c": "d", "d": "e", "b": "c"}, ["d", "c", "b", "a"]),
+    ({"s.x": "y", "s.y": "z"}, ["s.y", "s.x"]),
+    ({"s": "t", "s.x": "y"}, ["s.x", "s"]),
+    (TWO_STRUCTS, ["s.x", "t.x", "t", "s"]),
+]
 
 
-def schema_of(names: list[str]) -> pa.Schema:
-    def type_of(path: str) -> pa.DataType:
-        fields = [name for name in names if name.rpartition(".")[0] == path]
-        pairs = [(name.rpartition(".")[2], type_of(name)) for name in fields]
-        return pa.struct(pairs) if pairs else pa.int64()
-
-    return pa.schema([(name, type_of(name)) for name in names if "." not in name])
-
-
-@pytest.mark.parametrize(("names", "renames", "after"), CHAINS.values(), ids=CHAINS)
+@pytest.mark.parametrize(("renames", "paths"), CHAINS, ids=str)
 def test_renames_in_a_chain_free_a_name_before_it_is_taken(
-    remote, server, names, renames, after
+    remote, server, renames, paths
 ):
     rt.table("t").rename(renames)
     rt.alter_columns("t", [{"path": p, "rename": n} for p, n in renames.items()])
-    before = schema_of(names.split())
-    rt.alter_table(schema_of(after.split()), "t", before, rename=renames)
-    assert len(server.requests) == 3
     for request in server.requests:
-        assert rename_one_by_one(names.split(), request) == after.split()
+        sent = json.loads(request.body)["alterations"]
+        assert [change["path"] for change in sent] == paths
 
 
 def test_a_long_chain_of_renames_is_sent_in_a_moment(remote, server):
