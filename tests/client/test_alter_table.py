@@ -7,7 +7,6 @@ or another address.
 from __future__ import annotations
 
 import datetime
-import json
 import uuid
 
 import lance
@@ -179,13 +178,6 @@ def test_changes_that_the_engine_makes_one_by_one_are_made_one_by_one(table):
     assert columns_of(table)["qty"] == [1, 300]
 
 
-def test_the_service_is_told_by_name_and_does_as_told(table):
-    table.cast({"price": "float32"})
-    table.alter_columns({"path": "at", "data_type": {"type": "timestamp:ms:-"}})
-    assert stored(table).schema.field("price").type == pa.float32()
-    assert stored(table).schema.field("at").type == pa.timestamp("ms")
-
-
 PAIRS = pl.DataFrame({"a": [1], "b": [2], "c": [3], "s": [{"x": 4, "y": 5}]})
 EXCHANGES = [
     ({"a": "b", "b": "a"}, {}),
@@ -309,45 +301,12 @@ def test_nullable_does_not_take_both_names_of_a_column():
         today.remote.plan_alterations(STORED, rename=RENAME, nullable=both)
 
 
-WORDS = {
-    "qty": int,
-    "price": "float64",
-    "at": pl.Datetime("us"),
-    "day": "date32",
-    "tag": rt.data_type(pl.String),
-}
-BEFORE = [STORED, STORED.schema, STORED.remote.schema, dict(STORED.schema), WORDS]
-
-
-@pytest.mark.parametrize("before", BEFORE, ids=lambda before: type(before).__name__)
-def test_before_is_whatever_tells_the_columns(table, before):
-    today = STORED.rename(RENAME).cast({"quantity": pl.Int32})
-    assert today.remote.alter_table("t", before, rename=RENAME).version == 2
-    assert columns_of(table) == today.to_dict(as_series=False)
-
-
-def test_before_may_be_a_file(table, tmp_path):
-    path = tmp_path / "t.schema"
-    path.write_bytes(STORED.remote.schema.serialize())
-    today = STORED.rename(RENAME).cast({"quantity": pl.Int32})
-    assert today.remote.alter_table("t", path, rename=RENAME).version == 2
-    assert columns_of(table) == today.to_dict(as_series=False)
-
-
 def test_a_file_that_is_none_or_no_schema_is_named(table, tmp_path):
     (tmp_path / "no.schema").write_bytes(b"PAR1")
     with pytest.raises(ValueError, match=r"no\.schema"):
         STORED.remote.alter_table("t", tmp_path / "no.schema")
     with pytest.raises(FileNotFoundError):
         STORED.remote.alter_table("t", tmp_path / "missing.schema")
-
-
-def test_a_plan_is_kept_as_json_and_sent_later(table):
-    plan = STORED.rename(RENAME).remote.plan_alterations(STORED, rename=RENAME)
-    kept = json.dumps(plan.to_json())
-    assert rt.alter_columns("t", json.loads(kept)).version == 2
-    assert stored(table).schema.names[0] == "quantity"
-    assert rt.alter_columns("t", {"alterations": []}).version is None
 
 
 KEYED = pd.DataFrame(
