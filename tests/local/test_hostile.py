@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from tests.support.local import TABLE, message, stream
+from tests.support.local import TABLE, UPSERT, message, stream
 
 END = b"\xff\xff\xff\xff\0\0\0\0"
 
@@ -165,12 +165,6 @@ def test_S04_hostile_streams_are_refused_in_bounded_memory(other, bounded):
             assert message(answer), what
 
 
-UPSERT = (
-    "when_matched_update_all=true&when_not_matched_insert_all=true"
-    "&when_not_matched_by_source_delete=false"
-)
-
-
 def long_category(rows: int) -> pa.Array:
     codes = pa.array([0] * rows, pa.int8())
     return pa.DictionaryArray.from_arrays(codes, ["x" * 2**20])
@@ -236,26 +230,6 @@ def test_a_long_type_is_shortened_in_messages(caller, arrow):
     assert answer.status_code == 400
     assert "but int64 in the table" in message(answer)
     assert len(message(answer)) < 400
-
-
-@pytest.mark.parametrize("levels", [33, 60, 100])
-def test_a_cast_to_a_type_that_is_too_deep_is_a_400(caller, levels):
-    caller.create("t", pa.table({"a": [[1]]}))
-    inner = {"type": "int64"}
-    for _ in range(levels):
-        item = {"name": "item", "nullable": True, "type": inner}
-        inner = {"type": "list", "fields": [item]}
-    answer = caller.alter("t", {"path": "a", "data_type": inner})
-    assert answer.status_code == 400
-    assert "levels deep" in message(answer)
-
-
-def test_a_cast_to_a_long_type_is_shortened_in_messages(caller):
-    caller.create("t", pa.table({"a": [True]}))
-    zoned = {"type": f"timestamp:us:{'Z' * 80_000}"}
-    answer = caller.alter("t", {"path": "a", "data_type": zoned})
-    assert answer.status_code == 400
-    assert len(message(answer)) < 800
 
 
 def test_an_empty_list_with_offsets_of_its_own_does_not_end_the_service(caller):
