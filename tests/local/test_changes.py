@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import random
 import threading
 
@@ -17,11 +16,6 @@ from tests.support.local import JSON, Process, message, stream
 
 INT8 = pa.int8()
 BASE = pa.table({"n": [1, 2, None], "s": ["a;b", 'c")--', "/*"], "V": [1.5, None, 3.5]})
-
-
-def ask(caller, operation, **request):
-    path = f"/v1/table/t/{operation}/"
-    return caller.send("POST", path, json.dumps(request), content_type=JSON)
 
 
 def add(caller, *fields, rows=None):
@@ -52,7 +46,7 @@ def unchanged(there):
 
 
 def test_all_rows_of_a_file_may_be_deleted(there):
-    answer = ask(there, "delete", predicate="n > 0 OR n IS NULL")
+    answer = there.ask("delete", predicate="n > 0 OR n IS NULL")
     assert answer.json() == {"num_deleted_rows": 3, "version": 2}
     assert read(there) == {"n": [], "s": [], "V": []}
     assert insert(there, BASE).status_code == 200
@@ -60,7 +54,7 @@ def test_all_rows_of_a_file_may_be_deleted(there):
 
 
 def test_a_condition_stays_out_of_the_log(there):
-    found = ask(there, "delete", predicate="n = 1 OR s = 'personal-data'")
+    found = there.ask("delete", predicate="n = 1 OR s = 'personal-data'")
     assert found.json()["num_deleted_rows"] == 1
     for path in (there.root / "t.lance").rglob("*"):
         assert path.is_dir() or b"personal-data" not in path.read_bytes(), path
@@ -78,7 +72,7 @@ NOT_DELETED = [
 
 @pytest.mark.parametrize(("request_", "words"), NOT_DELETED)
 def test_what_cannot_be_deleted_is_refused(unchanged, request_, words):
-    answer = ask(unchanged, "delete", **request_)
+    answer = unchanged.ask("delete", **request_)
     assert words in message(answer, 400)
     assert str(unchanged.root).strip("/") not in answer.text
 
@@ -162,7 +156,7 @@ def test_a_column_that_cannot_be_added_is_refused_by_name(unchanged, fields, wor
 def test_columns_come_without_rows_and_are_not_computed(unchanged):
     assert "without rows" in message(add(unchanged, rows=pa.table({"x": [None, 1]})))
     new = {"new_columns": [{"name": "m", "expression": "n + 1"}]}
-    answer = ask(unchanged, "add_columns", **new)
+    answer = unchanged.ask("add_columns", **new)
     assert "Arrow schema" in message(answer, 501)
     for body in (stream(BASE.select([0])[:0])[:-8], b"", stream(BASE[:0]) + b"x"):
         assert unchanged.post_rows("t/add_columns/", body).status_code == 400
@@ -177,7 +171,7 @@ def test_rows_that_have_values_in_dropped_columns_alone_stay_with_nulls(caller, 
         caller.create("t", rows.append_column("kept", kept))
         assert insert(caller, rows).status_code == 200
         assert insert(caller, rows[:1]).status_code == 200
-        assert ask(caller, "drop_columns", columns=["z", odd]).status_code == 200
+        assert caller.ask("drop_columns", columns=["z", odd]).status_code == 200
         found = caller.read("t")
         assert found[:3].equals(pa.table({"kept": kept}))
         assert found["kept"][3:].to_pylist() == [None] * 4
@@ -192,22 +186,22 @@ def test_rows_keep_their_order_when_columns_are_dropped(caller, only):
         numbers = [10 * number, 10 * number + 1, 10 * number + 2]
         columns = {"x": numbers} if number in only else {"n": numbers, "x": numbers}
         assert insert(caller, pa.table(columns)).status_code == 200
-    ask(caller, "delete", predicate="x % 10 = 1")
+    caller.ask("delete", predicate="x % 10 = 1")
     before = caller.read("t")
     version = caller.version("t")
-    answer = ask(caller, "drop_columns", columns=["x"])
+    answer = caller.ask("drop_columns", columns=["x"])
     assert answer.json() == {"version": version + 1}
     assert caller.read("t").equals(before.drop_columns("x"))
 
 
 def test_a_new_column_alone_is_left(caller):
     caller.create("t", pa.table({"s": [{"x": 1, "y": [1, 2]}, None]}))
-    ask(caller, "delete", predicate="s IS NULL")
+    caller.ask("delete", predicate="s IS NULL")
     add(caller, pa.field("new", pa.struct({"a": pa.int8()})))
-    assert ask(caller, "drop_columns", columns=["s"]).json() == {"version": 4}
+    assert caller.ask("drop_columns", columns=["s"]).json() == {"version": 4}
     assert read(caller) == {"new": [None]}
     add(caller, pa.field("s", pa.int8()))
-    assert ask(caller, "drop_columns", columns=["new"]).status_code == 200
+    assert caller.ask("drop_columns", columns=["new"]).status_code == 200
     assert read(caller) == {"s": [None]}
 
 
@@ -227,19 +221,19 @@ NOT_DROPPED = [
 
 @pytest.mark.parametrize(("columns", "words"), NOT_DROPPED)
 def test_what_cannot_be_dropped_is_refused(unchanged, columns, words):
-    answer = ask(unchanged, "drop_columns", columns=columns)
+    answer = unchanged.ask("drop_columns", columns=columns)
     assert words in message(answer, 400)
-    assert "'x'" in message(ask(unchanged, "drop_columns", columns=["n"], x=1))
+    assert "'x'" in message(unchanged.ask("drop_columns", columns=["n"], x=1))
 
 
 def test_a_field_in_a_column_is_not_dropped(caller):
     caller.create("t", pa.table({"n": [1], "s": [{"x": 1, "y": 2}]}))
-    assert ask(caller, "drop_columns", columns=["s.x"]).status_code == 400
+    assert caller.ask("drop_columns", columns=["s.x"]).status_code == 400
     assert read(caller) == {"n": [1], "s": [{"x": 1, "y": 2}]}
 
 
 def test_a_column_dropped_and_added_again_has_none_of_its_old_values(there):
-    ask(there, "drop_columns", columns=["n"])
+    there.ask("drop_columns", columns=["n"])
     add(there, pa.field("n", pa.int64()))
     assert read(there)["n"] == [None] * 3
     assert insert(there, BASE).status_code == 200
@@ -265,7 +259,7 @@ NOT_RESTORED = [
 
 @pytest.mark.parametrize(("request_", "status", "words"), NOT_RESTORED)
 def test_what_cannot_be_restored_is_refused(unchanged, request_, status, words):
-    answer = ask(unchanged, "restore", **request_)
+    answer = unchanged.ask("restore", **request_)
     assert words in message(answer, status)
 
 
@@ -273,9 +267,9 @@ MERGED = pa.table({"n": [1, 9], "s": ["merged", "new"]})
 CYCLE = [
     lambda caller: merge(caller, MERGED, "n"),
     lambda caller: add(caller, pa.field("new", pa.int8())),
-    lambda caller: ask(caller, "drop_columns", columns=["new"]),
-    lambda caller: ask(caller, "delete", predicate="n = 9"),
-    lambda caller: ask(caller, "restore", version=1),
+    lambda caller: caller.ask("drop_columns", columns=["new"]),
+    lambda caller: caller.ask("delete", predicate="n = 9"),
+    lambda caller: caller.ask("restore", version=1),
 ]
 
 
@@ -285,7 +279,7 @@ def test_the_only_columns_of_old_rows_may_be_dropped_though_they_must_not_be_nul
     required = pa.schema([pa.field("id", pa.int64(), nullable=False)])
     caller.create("t", pa.table({"id": [1, 2]}, schema=required))
     assert add(caller, pa.field("k", pa.large_string())).status_code == 200
-    assert ask(caller, "drop_columns", columns=["id"]).status_code == 200
+    assert caller.ask("drop_columns", columns=["id"]).status_code == 200
     assert caller.read("t").to_pydict() == {"k": [None, None]}
 
 

@@ -207,7 +207,7 @@ def test_a_table_that_somebody_damaged_can_be_dropped(caller):
     caller.create("t", SMALL)
     for manifest in manifests(caller.root).values():
         manifest.write_bytes(b"damaged")
-    answer = caller.send("POST", "/v1/table/t/describe/", "{}")
+    answer = caller.ask("describe")
     assert "replace or drop the table" in message(answer, 500)
     assert caller.create("u", SMALL).status_code == 200
 

@@ -5,7 +5,6 @@ Which columns a condition touches is asked of ``local.scans`` itself.
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 
@@ -17,7 +16,7 @@ from lance.file import LanceFileReader
 
 import rt_frames as rt
 from rt_frames.local import scans
-from tests.support.local import JSON, Process
+from tests.support.local import Process
 from tests.support.servers import KEY
 
 
@@ -110,9 +109,7 @@ def taken(service: Process, operation: str, **request: object) -> int:
     service.caller.send("POST", "/v1/table/t/query/", '{"k": 1, "columns": ["n"]}')
     service.reset_peak()
     before = service.memory() // 2**20
-    path = f"/v1/table/t/{operation}/"
-    body = json.dumps(request)
-    answer = service.caller.send("POST", path, body, content_type=JSON)
+    answer = service.caller.ask(operation, **request)
     assert answer.status_code == 200, answer.text
     return service.peak_megabytes() - before
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import random
 import threading
 import time
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 
 from tests.support.local import (
     ARROW,
-    JSON,
     UPSERT,
     Caller,
     Process,
@@ -195,24 +193,19 @@ def cast(caller, *types, column="n"):
         caller.alter("t", {"path": column, "data_type": {"type": name}})
 
 
-def ask(caller, operation, **request):
-    path = f"/v1/table/t/{operation}/"
-    return caller.send("POST", path, json.dumps(request), content_type=JSON)
-
-
 def add(caller, name, arrow=INT8):
     empty = pa.schema({name: arrow}).empty_table()
     return caller.post_rows("t/add_columns/", empty)
 
 
 def drop_and_add(caller):
-    ask(caller, "drop_columns", columns=["s"])
+    caller.ask("drop_columns", columns=["s"])
     add(caller, "s", pa.string())
 
 
 def cast_and_restore(caller):
     cast(caller, "large_string", column="s")
-    ask(caller, "restore", version=1)
+    caller.ask("restore", version=1)
 
 
 MERGE = f"t/merge_insert/?on=n&{UPSERT}"
@@ -220,12 +213,12 @@ HAPPENS = {  # a change, and how a write in parts that adds rows ends after it
     "cast there and back": (lambda caller: cast(caller, "int32", "int64"), 409),
     "rename": (lambda caller: caller.alter("t", {"path": "s", "rename": "m"}), 409),
     "add": (lambda caller: add(caller, "new"), 409),
-    "drop": (lambda caller: ask(caller, "drop_columns", columns=["s"]), 409),
+    "drop": (lambda caller: caller.ask("drop_columns", columns=["s"]), 409),
     "drop and add": (drop_and_add, 409),
     "cast and restore": (cast_and_restore, 200),
     "replace": (lambda caller: replace(caller, rows(7)), 200),
     "append": (lambda caller: caller.post_rows("t/insert/", rows(7)), 200),
-    "delete": (lambda caller: ask(caller, "delete", predicate="n = 0"), 200),
+    "delete": (lambda caller: caller.ask("delete", predicate="n = 0"), 200),
     "merge": (lambda caller: caller.post_rows(MERGE, rows(0)), 200),
 }
 
@@ -290,13 +283,13 @@ def test_parts_that_were_begun_before_a_restore_of_other_columns_are_a_conflict(
     more = rows(1).append_column("new", pa.array([1], INT8))
     write = Write(there)
     assert write.part(more).status_code == 200
-    ask(there, "restore", version=1)
+    there.ask("restore", version=1)
     assert write.end().status_code == 409
     assert there.read("t").equals(BASE)
-    ask(there, "restore", version=2)
+    there.ask("restore", version=2)
     write = Write(there)
     assert write.part(more).status_code == 200
-    ask(there, "restore", version=1)
+    there.ask("restore", version=1)
     # the new column has the number that the old one had
     add(there, "new")
     ended = write.end().status_code, there.read("t")["new"].to_pylist()
@@ -450,7 +443,7 @@ def test_a_part_on_its_way_while_its_table_is_dropped_and_made_again_is_refused(
 
 
 def test_rows_replace_the_version_that_if_match_names(there):
-    etag = ask(there, "describe").json()["etag"]
+    etag = there.ask("describe").json()["etag"]
     assert overwrite(there, "t", rows(1), if_match=etag).status_code == 200
     assert there.read("t").equals(rows(1))
     assert overwrite(there, "new", rows(1), if_match=etag).status_code == 404
@@ -461,7 +454,7 @@ def test_rows_replace_the_version_that_if_match_names(there):
     "happens", ["rename", "replace", "append", "cast there and back"]
 )
 def test_rows_replace_no_other_version_than_if_match_names(there, happens):
-    etag = ask(there, "describe").json()["etag"]
+    etag = there.ask("describe").json()["etag"]
     change, _ = HAPPENS[happens]
     change(there)
     before = there.read("t")

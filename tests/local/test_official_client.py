@@ -255,7 +255,7 @@ def test_rows_that_cannot_be_read_to_their_end_are_an_error_and_no_shorter_table
         db.open_table("t").search().to_arrow()
     assert db.open_table("t").head(3).to_pylist() == [{"n": 0}, {"n": 1}, {"n": 2}]
     (caller.root / "t.lance" / "data" / files[0]).unlink()
-    answer = caller.send("POST", "/v1/table/t/count_rows/", '{"predicate": "n > 1"}')
+    answer = caller.ask("count_rows", predicate="n > 1")
     assert f"{files[0]} of the table is missing" in message(answer, 500)
 
 

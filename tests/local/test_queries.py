@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +12,6 @@ import pytest
 import rt_frames as rt
 from tests.support.local import ARROW, NUMBERS, Process, message
 from tests.support.servers import KEY
-
-
-def ask(caller, operation="query", **request):
-    return caller.send("POST", f"/v1/table/t/{operation}/", json.dumps(request))
 
 
 def rows(answer):
@@ -32,19 +27,19 @@ def there(caller):
 
 
 def test_rows_are_filtered_counted_selected_and_limited(there):
-    assert rows(ask(there)).equals(NUMBERS)
-    found = rows(ask(there, filter="a > 1", columns=["c", "a"], k=1))
+    assert rows(there.ask("query")).equals(NUMBERS)
+    found = rows(there.ask("query", filter="a > 1", columns=["c", "a"], k=1))
     assert found.to_pylist() == [{"c": None, "a": 2}]
-    assert rows(ask(there, filter="a > 5")).equals(NUMBERS[:0])
-    assert rows(ask(there, k=0)).equals(NUMBERS[:0])
-    assert rows(ask(there, offset=2**62, k=2**63 - 1)).num_rows == 0
+    assert rows(there.ask("query", filter="a > 5")).equals(NUMBERS[:0])
+    assert rows(there.ask("query", k=0)).equals(NUMBERS[:0])
+    assert rows(there.ask("query", offset=2**62, k=2**63 - 1)).num_rows == 0
     numbers = ", ".join(map(str, range(2, 1500)))
-    assert rows(ask(there, filter=f"a IN ({numbers})")).equals(NUMBERS[1:])
-    assert ask(there, "count_rows").json() == 3
-    assert ask(there, "count_rows", predicate="c IS NULL OR lower(c) = 'x'").json() == 2
+    assert rows(there.ask("query", filter=f"a IN ({numbers})")).equals(NUMBERS[1:])
+    assert there.ask("count_rows").json() == 3
+    assert there.ask("count_rows", predicate="c IS NULL OR lower(c) = 'x'").json() == 2
     there.alter("t", {"path": "a", "rename": "z"})
-    assert rows(ask(there, version=1)).equals(NUMBERS)
-    assert rows(ask(there)).column_names == ["z", "b", "c"]
+    assert rows(there.ask("query", version=1)).equals(NUMBERS)
+    assert rows(there.ask("query")).column_names == ["z", "b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +59,7 @@ def test_rows_are_filtered_counted_selected_and_limited(there):
 def test_what_cannot_be_answered_is_an_error_that_names_it_and_no_path_of_the_machine(
     there, request_, status, told
 ):
-    answer = ask(there, **request_)
+    answer = there.ask("query", **request_)
     assert told in message(answer, status)
     assert "/home" not in answer.text
     assert str(there.root).strip("/") not in answer.text
@@ -82,7 +77,7 @@ def test_what_cannot_be_answered_is_an_error_that_names_it_and_no_path_of_the_ma
     ],
 )
 def test_the_engine_s_reason_is_told(there, request_, told):
-    assert re.match(f"{told}.*; correct it$", message(ask(there, **request_)))
+    assert re.match(f"{told}.*; correct it$", message(there.ask("query", **request_)))
 
 
 def test_a_body_that_is_not_an_object_is_refused(there):
@@ -112,7 +107,7 @@ COMPRESSIBLE = {
 @pytest.mark.parametrize("column", COMPRESSIBLE.values(), ids=COMPRESSIBLE)
 def test_batches_of_rows_that_compress_well_are_small_in_memory(caller, column):
     caller.create("t", pa.table({"n": range(len(column)), "s": column}))
-    batches = list(pa.ipc.open_stream(ask(caller).content))
+    batches = list(pa.ipc.open_stream(caller.ask("query").content))
     assert sum(batch.num_rows for batch in batches) == len(column)
     assert max(batch.nbytes for batch in batches) < 3 * 2**20
 
@@ -120,13 +115,13 @@ def test_batches_of_rows_that_compress_well_are_small_in_memory(caller, column):
 def test_the_values_of_categories_do_not_make_batches_small(caller):
     column = pa.DictionaryArray.from_arrays(CODES, texts(100, rows=40_000))
     caller.create("t", pa.table({"k": column}))
-    assert len(list(pa.ipc.open_stream(ask(caller).content))) == 1
+    assert len(list(pa.ipc.open_stream(caller.ask("query").content))) == 1
 
 
 def batches_of(caller, table: pa.Table) -> list[pa.RecordBatch]:
     """Store a table, read it, and return the batches, but not the last."""
     caller.create("t", table)
-    batches = list(pa.ipc.open_stream(ask(caller).content))
+    batches = list(pa.ipc.open_stream(caller.ask("query").content))
     assert pa.Table.from_batches(batches) == table
     return batches[:-1]
 

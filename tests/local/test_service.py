@@ -21,7 +21,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.local import JSON, TABLE, Caller, manifests, message, run, stream
+from tests.support.local import TABLE, Caller, manifests, message, run, stream
 
 UTC = dt.UTC
 OTHER = pa.table(
@@ -34,12 +34,6 @@ OTHER = pa.table(
 
 def put(caller, name, table, mode="create", slash="/"):
     return caller.post_rows(f"{name}/create{slash}?mode={mode}", table)
-
-
-def described(caller, name, body=b"{}"):
-    answer = caller.send("POST", f"/v1/table/{name}/describe/", body, content_type=JSON)
-    assert answer.status_code == 200
-    return answer.json()
 
 
 def files(caller) -> int:
@@ -235,7 +229,7 @@ def test_who_has_a_replaced_table_open_goes_on_reading_its_old_rows(caller):
     for i, table in enumerate((OTHER, TABLE[:0], TABLE, OTHER[:0], OTHER), 2):
         assert put(caller, "t", table, "overwrite").json() == {"version": i}
         assert caller.read("t").equals(table)
-        assert described(caller, "t")["version"] == i
+        assert caller.ask("describe").json()["version"] == i
     assert old.to_table().equals(TABLE)
     assert caller.tables() == ["t"]
     assert caller.post_rows("t/insert/?mode=APPEND", OTHER).json() == {"version": 7}
@@ -309,12 +303,12 @@ def test_metadata_of_schema_and_fields_are_described_and_read_at_every_depth(
     schema = pa.schema([field, field.with_name("g")], {"a": "b"})
     table = pa.table([values, values], schema)
     assert caller.create("t", table).status_code == 200
-    schema = described(caller, "t")["schema"]
+    schema = caller.ask("describe").json()["schema"]
     assert schema["metadata"] == {"a": "b"}
     for one in schema["fields"]:
         assert (one.get("metadata"), metadata_inside(one)) == (metadata, inside)
-    for asked in ("{}", '{"columns": ["g", "f"], "filter": "true", "k": 1}'):
-        answer = caller.send("POST", "/v1/table/t/query/", asked, content_type=JSON)
+    for asked in ({}, {"columns": ["g", "f"], "filter": "true", "k": 1}):
+        answer = caller.ask("query", **asked)
         found = pa.ipc.open_stream(answer.content).schema
         kept = lance.dataset(str(caller.root / "t.lance")).schema
         assert found.metadata == {b"a": b"b"}

@@ -115,7 +115,7 @@ def test_one_process_describes_and_alters_a_table_that_another_replaces(caller, 
             answer = cast_to_int32(caller, "n")
             assert answer.status_code == 200
             altered.append(answer.json()["version"])
-            answer = caller.send("POST", "/v1/table/t/describe/", "{}").json()
+            answer = caller.ask("describe").json()
             described.append(answer["version"])
             (field,) = answer["schema"]["fields"]
             assert field["type"]["type"] in ("int32", "int64")

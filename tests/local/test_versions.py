@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import shutil
 import time
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 
 from rt_frames.local import LocalService
 from tests.support.local import (
-    JSON,
     UPSERT,
     Caller,
     Write,
@@ -88,23 +86,18 @@ def merge(caller):
     return caller.post_rows(f"t/merge_insert/?on=n&{UPSERT}", ADDED)
 
 
-def ask(caller, operation, **request):
-    path = f"/v1/table/t/{operation}/"
-    return caller.send("POST", path, json.dumps(request), content_type=JSON)
-
-
 def delete(caller):
-    return ask(caller, "delete", predicate="n = 1")
+    return caller.ask("delete", predicate="n = 1")
 
 
 def add_and_drop(caller):
     schema = pa.schema([pa.field("new", pa.int8())])
     caller.post_rows("t/add_columns/", schema.empty_table())
-    return ask(caller, "drop_columns", columns=["new"])
+    return caller.ask("drop_columns", columns=["new"])
 
 
 def restore(caller):
-    return ask(caller, "restore", version=versions(caller.root)[0])
+    return caller.ask("restore", version=versions(caller.root)[0])
 
 
 def versions(root):
@@ -203,7 +196,7 @@ def test_a_version_is_restored_even_if_the_next_write_would_have_removed_it(tmp_
     append(caller)
     assert versions(tmp_path) == [4, 5]
     assert unnamed(tmp_path) == []
-    assert ask(caller, "restore", version=3).status_code == 404
+    assert caller.ask("restore", version=3).status_code == 404
 
 
 def test_what_a_tag_names_and_what_others_read_within_the_day_stays(caller):

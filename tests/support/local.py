@@ -113,6 +113,11 @@ class Caller:
             "POST", f"/v1/table/{name}/alter_columns", body, content_type=JSON
         )
 
+    def ask(self, operation: str, **request: object) -> requests.Response:
+        """Send an operation of table ``t``, whose body is JSON."""
+        path = f"/v1/table/t/{operation}/"
+        return self.send("POST", path, json.dumps(request), content_type=JSON)
+
     def tables(self) -> list[str]:
         return self.send("GET", "/v1/tables").json()["tables"]
 
