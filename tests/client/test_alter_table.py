@@ -365,15 +365,6 @@ def test_what_changed_is_shown_and_a_handle_is_never_stale(table):
     assert table.schema.field("n").type == pa.int16()
 
 
-def test_a_service_that_cannot_describe_is_sent_what_before_asks_for(service, name):
-    rt.connect(service.url, api_key=service.api_key)
-    STORED.remote.to_table(name)
-    with pytest.raises(AlterationError, match=r"'price' \("):
-        CUT.remote.alter_table(name, STORED)
-    altered = STORED.cast({"qty": pl.Int32}).remote.alter_table(name, STORED)
-    assert "qty: int64 to int32" in repr(altered)
-
-
 def test_a_table_that_others_wrote_may_hold_columns_that_could_not_be_sent(client):
     lance.write_dataset(pa.table({"c": pa.nulls(2), "n": [1, 2]}), f"{client}/t.lance")
     assert rt.alter_table({"n": "int8"}, "t").version == 2

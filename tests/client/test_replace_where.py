@@ -68,20 +68,6 @@ def test_the_result_and_the_log_tell_both_numbers(place, name, caplog):
     assert place.create(name, BASE, if_exists="replace").deleted is None
 
 
-def test_values_are_cast_to_the_tables_types_as_by_an_append(place, name):
-    midnight = dt.datetime(2024, 1, 2)
-    schema = pa.schema({"day": pa.timestamp("s"), "n": pa.int64()})
-    place.create(name, pa.table({"day": [midnight], "n": [1]}, schema))
-    fitting = pa.table({"day": [DAY, DAY], "n": [1.0, 2.0]})
-    assert replace(place, name, fitting, day == midnight).deleted == 1
-    assert place.read(name)["n"].to_pylist() == [1, 2]
-    assert place.read(name).schema == schema
-    other = pa.table({"day": [DAY, BEFORE]})
-    with pytest.raises(UnsupportedTypeError, match=r"row 1 does not match"):
-        replace(place, name, other, day == midnight)
-    assert place.open(name).version == 2
-
-
 def test_no_rows_empty_the_place_and_versions_before_can_be_read_and_restored(
     place, name
 ):
@@ -207,7 +193,6 @@ def test_only_a_replacement_has_a_condition(place, name, if_exists):
 
 
 MEANINGLESS = [
-    ("n = 2", r"write where=pl\.sql_expr"),
     (pl.lit(value=True), "names no column"),
     ([], "got no tuple"),
     (True, "bool is no condition; nothing was sent; pass an expression"),

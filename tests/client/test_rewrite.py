@@ -22,7 +22,7 @@ from rt_frames.errors import (
     TableNotFoundError,
     UnsupportedTypeError,
 )
-from tests.support.hosted import Hosted, Table
+from tests.support.hosted import Hosted
 from tests.support.local import nested
 
 TEXT = pl.DataFrame(schema={"n": pl.String})
@@ -351,23 +351,6 @@ def test_a_rewrite_asks_for_versions(hosted):
     with pytest.raises(ValueError, match="'t'"):
         rewrite(TEXT, client=client)
     assert hosted.uploads == {}
-
-
-def test_what_a_service_caches_is_not_read(hosted):
-    hosted, client = hosted
-    table = client.table("t")
-    for rows in range(2, 5):
-        assert table.count() == rows
-        assert table.to_arrow().num_rows == rows
-        hosted.tables["t"].versions.append([pa.table({"n": [1] * (rows + 1)})])
-    assert rewrite(TEXT, client=client).rows == 5
-    assert client.table("t").schema == pa.schema({"n": pa.large_string()})
-    hosted.tables["t"].versions.append([pa.table({"n": ["1"] * 6})])
-    with pytest.raises(UnsupportedTypeError, match="'n' is bool"):
-        rt.to_table(pa.table({"n": [True]}), "t", if_exists="append", client=client)
-    # dropped and made again
-    hosted.tables["t"] = Table(hosted.tables["t"].versions[:1])
-    assert table.count() == 2
 
 
 def test_a_rewrite_starts_over_if_it_fails_before_its_commit():

@@ -630,23 +630,6 @@ def test_F25_F26_F27_F36_no_whole_answer_leaves_the_outcome_open(
     assert client.list_tables() == []
 
 
-def test_F37_a_list_after_interim_answers_is_that_of_its_own_request(wire):
-    server, connect = wire
-
-    def script(connection: Connection) -> None:
-        for number in range(5):
-            connection.body(connection.head())
-            for status in (100, 102, 103, 103, 199):
-                connection.sock.sendall(interim(status))
-            connection.answer(200, [f"answer {number}"])
-
-    server.script = script
-    client = connect(retries=0)
-    for number in range(5):
-        assert client.list_tables() == [f"answer {number}"]
-    assert server.connections == 1
-
-
 NONE = {"tables": []}
 SURROGATE = b'{"tables": [], "page_token": "\\ud800"}'
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"

@@ -59,25 +59,6 @@ def test_a_body_is_the_stream_of_a_frame_with_its_length(remote, server):
     assert table.created is True
 
 
-SMALL_FRAMES = {
-    "pandas": pd.DataFrame({"a": [1, 2, 3], "s": ["x", "y", None]}),
-    "Polars": pl.DataFrame({"a": [1, 2, 3], "s": ["x", "y", None]}),
-    "Arrow": pa.table({"a": [1, 2, 3], "s": ["x", "y", None]}),
-}
-
-
-@pytest.mark.parametrize("compression", ["auto", "zstd", None])
-@pytest.mark.parametrize("made_by", SMALL_FRAMES)
-def test_a_small_frame_has_a_length_whatever_made_it(
-    remote, server, made_by, compression
-):
-    frame = SMALL_FRAMES[made_by]
-    table = remote.create_table("t", frame, compression=compression)
-    (request,) = server.posts
-    assert int(request.headers["content-length"]) == len(request.body) == table.nbytes
-    assert pa.ipc.open_stream(request.body).read_all()["a"].to_pylist() == [1, 2, 3]
-
-
 ARROW_LIST = stream(pa.table({"name": ["a", "b"]}))
 LISTS = [
     {"tables": ["a", "b"]},
