@@ -327,15 +327,6 @@ def test_an_append_whose_new_columns_are_refused_says_that_its_iterator_is_exhau
             assert source.closed
 
 
-def test_columns_that_were_added_before_what_an_old_server_refuses_are_told(caplog):
-    hosted = with_versions(Hosted())
-    with hosted.connect(retries=0, timeout=20) as client:
-        hosted.meet("merge_insert", "501", 1)
-        error = fails(lambda: upsert_wider(client), ValueError, caplog, "no row")
-    assert "columns 'x' were added before, and contain nulls" in str(error)
-    assert rows_of(hosted) == NO_X
-
-
 @pytest.mark.parametrize(
     ("change", "step"), [(append_wider, "insert"), (upsert_wider, "merge_insert")]
 )
@@ -357,16 +348,6 @@ def test_F47_rows_follow_columns_that_were_added_without_an_answer(
         change(client)
     assert hosted.steps.count("add_columns") == 1
     assert rows_of(hosted) == sorted(CHANGES[change][1], key=str)
-
-
-def test_F47_a_plan_goes_on_after_columns_that_were_added_without_an_answer():
-    hosted = with_versions(Hosted())
-    with hosted.connect(retries=0, timeout=(5, 5, 1)) as client:
-        left = {"add_columns": "stall", "drop_columns": "truncate"}
-        hosted.fault = lambda _, at: left.pop(at, "")
-        alter(client)
-    assert left == {}
-    assert rows_of(hosted) == sorted(CHANGES[alter][1], key=str)
 
 
 OTHERS = {  # what somebody else adds meanwhile
@@ -441,48 +422,6 @@ def test_F46_an_upsert_that_is_cut_in_its_body_is_sent_once_and_safe_to_send_aga
     )
     merges = [one for one in server.posts if "merge_insert" in one.path]
     assert (len(merges), error.attempts, error.rows) == (1, 1, 2 * MIB)
-
-
-@pytest.mark.parametrize(("status", "times"), [("429", 1), ("503", 1)])
-def test_F46_an_upsert_that_can_be_read_once_is_sent_once(caplog, status, times):
-    hosted = with_versions(Hosted())
-    kinds = {"429": errors.RateLimited, "503": errors.ServerError}
-    source = Source(1, make=lambda _: UPSERTED)
-    with hosted.connect(retries=2, timeout=20) as client:
-        hosted.meet("merge_insert", status, 3)
-        fails(
-            lambda: client.create_table("t", source.run(), if_exists="upsert", on="n"),
-            kinds[status],
-            caplog,
-            "iterator is exhausted",
-        )
-    assert hosted.steps.count("merge_insert") == times
-    assert source.closed
-
-
-@pytest.mark.parametrize(
-    ("keys", "error", "kind"),
-    [
-        ([5, 6, 7], KeyError("row 7"), KeyError),
-        ([9, 9], None, errors.UnsupportedTypeError),
-    ],
-)
-def test_F46_what_a_source_or_a_double_key_breaks_off_stores_nothing(
-    caplog, keys, error, kind
-):
-    hosted = with_versions(Hosted())
-    pieces = [pa.table({"n": [key], "s": ["x"]}) for key in keys]
-    source = Source(len(keys), error, make=pieces.__getitem__)
-    rows = source.run()
-    with hosted.connect(retries=2, timeout=20) as client:
-        fails(
-            lambda: client.create_table("t", rows, if_exists="upsert", on="n"),
-            kind,
-            caplog,
-        )
-    assert source.closed
-    assert rows_of(hosted) == THERE.to_pylist()
-    assert len(hosted.tables["t"].versions) == 2
 
 
 def test_no_log_repr_pickle_or_progress_of_them_has_the_key(

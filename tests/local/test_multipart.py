@@ -296,16 +296,6 @@ def test_parts_that_were_begun_before_a_restore_of_other_columns_are_a_conflict(
     assert ended in ((409, [None]), (200, [None, 1]))
 
 
-def test_every_process_on_a_folder_takes_parts(there, other):
-    write = Write(there)
-    assert write.part(rows(1), "a", caller=other).status_code == 200
-    assert write.part(rows(2), "b").status_code == 200
-    there.create("u", BASE)  # which removes what nobody uses
-    assert write.end(caller=other).status_code == 200
-    assert numbers(there) == [0, 1, 2]
-    assert write.end().status_code == 404
-
-
 def test_a_part_that_comes_too_late_is_refused(there):
     """One whose body ends after its write was given up."""
     write = Write(there)
