@@ -6,7 +6,6 @@ They are created, listed, described, altered and replaced.
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 import itertools
 import os
 import shutil
@@ -14,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 
 import lance
 import pyarrow as pa
@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 
 from tests.support.local import TABLE, Caller, manifests, message, run, stream
 
-UTC = dt.UTC
 OTHER = pa.table(
     {
         "other": [1.5, None],
@@ -41,6 +40,8 @@ def files(caller) -> int:
 
 
 POINT = pa.struct([("x", pa.int32()), ("y", pa.large_string())])
+NEW_YEAR = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+OLD_YEAR = dt.datetime(1969, 1, 1, tzinfo=dt.UTC)
 COLUMNS = {
     "bool": (pa.bool_(), [True, None, False]),
     "uint64": (pa.uint64(), [2**64 - 1, None, 0]),
@@ -50,26 +51,10 @@ COLUMNS = {
     "fixed": (pa.binary(2), [b"ab", None, b"cd"]),
     "day": (pa.date32(), [dt.date(1600, 1, 1), None, dt.date(2030, 12, 31)]),
     "time": (pa.time64("us"), [dt.time(1, 2, 3, 4), None, dt.time(0)]),
-    "at": (
-        pa.timestamp("us", "UTC"),
-        [
-            dt.datetime(2020, 1, 2, tzinfo=UTC),
-            None,
-            dt.datetime(1969, 1, 1, tzinfo=UTC),
-        ],
-    ),
-    "lasted": (
-        pa.duration("ms"),
-        [dt.timedelta(milliseconds=5), None, dt.timedelta(days=-1)],
-    ),
-    "price": (
-        pa.decimal128(38, 4),
-        [decimal.Decimal("1.2345"), None, decimal.Decimal(-9)],
-    ),
-    "huge": (
-        pa.decimal256(70, 1),
-        [decimal.Decimal(10) ** 60, None, decimal.Decimal("0.5")],
-    ),
+    "at": (pa.timestamp("us", "UTC"), [NEW_YEAR, None, OLD_YEAR]),
+    "lasted": (pa.duration("ms"), [dt.timedelta(0, 0, 5000), None, dt.timedelta(-1)]),
+    "price": (pa.decimal128(38, 4), [Decimal("1.2345"), None, Decimal(-9)]),
+    "huge": (pa.decimal256(70, 1), [Decimal(10) ** 60, None, Decimal("0.5")]),
     "list": (pa.large_list(pa.int8()), [[1, None], None, []]),
     "vector": (pa.list_(pa.float32(), 2), [[1.0, 2.0], None, [3.0, None]]),
     "point": (POINT, [{"x": 1, "y": "a"}, None, {"x": None, "y": None}]),
@@ -247,42 +232,28 @@ INSIDE = pa.struct(
     ]
 )
 INSIDE_TOLD = {"x": UNIT, "u": UUID, "plain": None}
+CATEGORY = pa.dictionary(pa.int32(), pa.string())
+SIX = pa.fixed_shape_tensor(pa.int8(), [2, 3])
+TENSOR = {
+    "ARROW:extension:name": "arrow.fixed_shape_tensor",
+    "ARROW:extension:metadata": '{"shape":[2,3]}',
+}
+ITEMS = pa.list_(pa.field("item", INSIDE, metadata=UNIT))
+DOCUMENTS = pa.field("value", pa.json_(pa.string()), metadata=UNIT)
+MAP = pa.map_(pa.string(), DOCUMENTS)
+MAP_TOLD = {"entries": None, "key": None, "value": {**UNIT, **JSON_TEXT}}
 TOLD = {  # a field, its metadata, and that of the fields inside it
     "plain": (pa.field("f", pa.int8()), None, {}),
     "a unit": (pa.field("f", pa.large_string(), metadata=UNIT), UNIT, {}),
     "a key": (pa.field("f", pa.int64(), False, PRIMARY_KEY), PRIMARY_KEY, {}),
     "uuid": (pa.field("f", pa.uuid(), metadata=UNIT), {**UNIT, **UUID}, {}),
     "json": (pa.field("f", pa.json_(pa.string())), JSON_TEXT, {}),
-    "a category": (
-        pa.field("f", pa.dictionary(pa.int32(), pa.string()), metadata=UNIT),
-        UNIT,
-        {},
-    ),
-    "a tensor": (
-        pa.field("f", pa.fixed_shape_tensor(pa.int8(), [2, 3])),
-        {
-            "ARROW:extension:name": "arrow.fixed_shape_tensor",
-            "ARROW:extension:metadata": '{"shape":[2,3]}',
-        },
-        {"item": None},
-    ),
+    "a category": (pa.field("f", CATEGORY, metadata=UNIT), UNIT, {}),
+    "a tensor": (pa.field("f", SIX), TENSOR, {"item": None}),
     "a struct": (pa.field("f", INSIDE, metadata=UNIT), UNIT, INSIDE_TOLD),
-    "a list": (
-        pa.field("f", pa.list_(pa.field("item", INSIDE, metadata=UNIT))),
-        None,
-        {"item": UNIT, **INSIDE_TOLD},
-    ),
+    "a list": (pa.field("f", ITEMS), None, {"item": UNIT, **INSIDE_TOLD}),
     "a list of uuids": (pa.field("f", pa.large_list(pa.uuid())), None, {"item": UUID}),
-    "a map": (
-        pa.field(
-            "f",
-            pa.map_(
-                pa.string(), pa.field("value", pa.json_(pa.string()), metadata=UNIT)
-            ),
-        ),
-        None,
-        {"entries": None, "key": None, "value": {**UNIT, **JSON_TEXT}},
-    ),
+    "a map": (pa.field("f", MAP), None, MAP_TOLD),
 }
 
 
@@ -330,29 +301,29 @@ def test_tables_that_older_engines_wrote_are_replaced(caller):
         shutil.rmtree(caller.root / "t.lance")
 
 
-DAMAGES = {
-    "empty": lambda manifest: manifest.write_bytes(b""),
-    "cut": lambda manifest: manifest.write_bytes(manifest.read_bytes()[:-1]),
+DAMAGES = {  # more in test_power.py and test_damage.py
     "rubbish": lambda manifest: manifest.write_bytes(b"damaged" * 100),
     "gone": lambda manifest: manifest.unlink(),
 }
 
 
-@pytest.fixture(params=DAMAGES)
-def damaged(caller, request):
-    """A caller whose table `t` cannot be opened any more."""
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_table_that_cannot_be_opened_can_be_replaced_and_dropped(caller, damage):
+    for name in ("t", "u"):
+        caller.create(name, TABLE)
+        damage(manifests(caller.root, name)[1])
+    assert put(caller, "t", OTHER, "overwrite").status_code == 200
+    assert caller.read("t").equals(OTHER)
+    assert caller.send("POST", "/v1/table/u/drop/").status_code == 200
+    assert caller.tables() == ["t"]
+
+
+def test_a_table_that_cannot_be_opened_is_to_be_dropped_before_a_write_in_parts(caller):
     caller.create("t", TABLE)
-    (manifest,) = manifests(caller.root).values()
-    DAMAGES[request.param](manifest)
-    with pytest.raises(ValueError, match=r"LanceError|not found"):
-        caller.read("t")
-    return caller
-
-
-def test_a_table_that_cannot_be_opened_can_be_dropped(damaged):
-    assert damaged.send("POST", "/v1/table/t/drop/").status_code == 200
-    assert damaged.tables() == []
-    assert damaged.create("t", OTHER).status_code == 200
+    manifests(caller.root)[1].write_bytes(b"")
+    answer = caller.send("POST", "/v1/table/t/multipart_write/create/")
+    assert "drop or replace the table" in message(answer, 500)
+    assert caller.tables() == ["t"]
 
 
 def test_of_a_table_that_is_a_link_the_link_is_dropped(caller, tmp_path):
@@ -362,20 +333,6 @@ def test_of_a_table_that_is_a_link_the_link_is_dropped(caller, tmp_path):
     assert caller.send("POST", "/v1/table/t/drop/").status_code == 200
     assert (caller.tables(), caller.staged()) == ([], [])
     assert lance.dataset(str(tmp_path / "elsewhere")).to_table().equals(TABLE)
-
-
-def test_a_table_that_cannot_be_opened_can_be_replaced(damaged):
-    assert put(damaged, "t", OTHER, "overwrite").status_code == 200
-    assert damaged.read("t").equals(OTHER)
-
-
-@pytest.mark.parametrize("damaged", ["empty"], indirect=True)
-def test_a_table_that_cannot_be_opened_is_to_be_dropped_before_a_write_in_parts(
-    damaged,
-):
-    answer = damaged.send("POST", "/v1/table/t/multipart_write/create/")
-    assert "drop or replace the table" in message(answer, 500)
-    assert damaged.tables() == ["t"]
 
 
 def test_what_is_in_the_way_and_no_table_is_named_and_left_alone(caller):
