@@ -58,10 +58,11 @@ AFTER = {
 def test_all_of_a_plan_is_done_at_any_depth(client):
     rt.to_table(BEFORE, "t")
     after = pl.DataFrame(schema=AFTER)
-    table = rewrite(after, rename={"day": "at", "s.y": "z"})
+    table = rewrite(after, rename={"day": "at", "s.y": "z"}, nullable={"n": False})
     found = stored(table).to_table()
     assert table.version == 2
     assert table.rows == 2
+    assert not found.schema.field("n").nullable
     assert found["n"].to_pylist() == [1, 2]
     assert found["s"].to_pylist() == [{"x": "1", "z": "p"}, {"x": "2", "z": "q"}]
     assert found["l"].to_pylist() == [[{"x": 5.0, "y": "r"}], []]
@@ -91,18 +92,6 @@ def test_uuids_and_json_at_any_depth_stay_what_they_are(client, hosted, kind):
     found = table.to_arrow()
     assert found.schema == wanted.schema
     assert found.to_pylist() == wanted.to_pylist()
-
-
-def test_all_of_a_plan_goes_in_one_commit_whatever_the_engine_does_alone(client):
-    table = rt.to_table(pl.DataFrame({"a": [1, 2], "b": ["x", "y"]}), "t")
-    after = {"a": "float64", "name": "large_string"}
-    options = {"rename": {"b": "name"}, "nullable": {"a": False}}
-    assert rewrite(after, **options).version == 2
-    found = stored(table).schema
-    assert found.field("a") == pa.field("a", pa.float64(), nullable=False)
-    assert found.field("name") == pa.field("name", pa.large_string())
-    # there is nothing left
-    assert rewrite(after, **options).version is None
 
 
 INTEGERS = pa.list_(pa.int64())
