@@ -135,17 +135,6 @@ def test_changes_then_columns_that_come_then_columns_that_go(place, name):
     assert place.open(name).version == 4
 
 
-def test_a_rewrite_does_all_of_it_in_one_commit(place, name):
-    place.create(name, pa.table({"id": [1], "s": ["7"], "old": [1.0]}))
-    after = {"id": "string", "n": "int8", "new": "date32"}
-    options = {"rename": {"s": "n"}, "add_columns": True, "drop_columns": ["old"]}
-    table = alter(place, name, after, rewrite=True, **options)
-    assert table.version == 2
-    assert table.rows == 1
-    assert place.rows(name) == [{"id": "1", "n": 7, "new": None}]
-    assert alter(place, name, after, rewrite=True, **options).version is None
-
-
 def test_a_rewrite_that_is_refused_drops_nothing(place, name):
     place.create(name, BASE)
     with pytest.raises(UnsupportedTypeError, match="column 's', row 0"):

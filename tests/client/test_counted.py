@@ -5,7 +5,6 @@ The servers lose a part, store one twice, or respond as to an earlier request.
 
 from __future__ import annotations
 
-import itertools
 import logging
 
 import numpy as np
@@ -60,17 +59,6 @@ def test_a_part_that_the_service_stored_twice_is_found(client, hosted, if_exists
     verb = "has" if if_exists == "replace" else "added"
     words = f"30,000 rows were sent, but version 2 {verb} 40,000;"
     with pytest.raises(OutcomeUnknown, match=words):
-        write(client, if_exists)
-
-
-@pytest.mark.parametrize("if_exists", ["append", "replace"])
-def test_a_part_that_a_proxy_answered_itself_is_missed(client, hosted, if_exists):
-    prepare(client, if_exists)
-    parts = itertools.count()
-    hosted.fault = lambda _, step: (
-        "as part" if step == "part" and next(parts) == 1 else ""
-    )
-    with pytest.raises(OutcomeUnknown, match=r"but version 2 .* 20,000;"):
         write(client, if_exists)
 
 

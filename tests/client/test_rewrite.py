@@ -18,7 +18,6 @@ import rt_frames as rt
 from rt_frames.errors import (
     AlterationError,
     ConflictError,
-    OutcomeUnknown,
     TableNotFoundError,
     UnsupportedTypeError,
 )
@@ -323,14 +322,6 @@ def test_what_somebody_else_writes_meanwhile_is_not_lost(hosted, happens):
     hosted.changed = lambda _: None
     assert rewrite(TEXT, client=client).rows == 3
     assert hosted.tables["t"].rows["n"].to_pylist() == ["1", "2", "3"]
-
-
-def test_a_rewrite_tells_the_versions_where_its_end_is_open(hosted):
-    hosted, client = hosted
-    hosted.meet("complete", "lose the answer")
-    told = "before: version 1, 2 rows; now: version 2, 2 rows"
-    with pytest.raises(OutcomeUnknown, match=told):
-        rewrite(TEXT, client=client)
 
 
 def test_a_rewrite_asks_for_versions(hosted):
