@@ -151,35 +151,6 @@ def test_F47_columns_that_were_changed_without_an_answer_are_a_success(step, fau
     assert rows_of(hosted) == sorted(rows, key=str)
 
 
-@pytest.mark.parametrize("step", EACH)
-def test_F46_F47_F48_F49_429_is_waited_for_and_the_change_made_once(step):
-    call, done_rows, _ = EACH[step]
-    hosted = with_versions(Hosted())
-    with hosted.connect(retries=2, timeout=20) as client:
-        hosted.meet(step, "429", 2)
-        call(client)
-    assert hosted.steps.count(step) == 3
-    assert len(hosted.tables["t"].versions) == 3
-    assert rows_of(hosted) == sorted(done_rows, key=str)
-
-
-@pytest.mark.parametrize("step", EACH)
-def test_F46_F47_F48_F49_of_a_refused_connection_nothing_was_sent(caplog, step):
-    call, _, before = EACH[step]
-    hosted = with_versions(Hosted(headers={"Connection": "close"}))
-
-    def leave(_step: str) -> None:
-        if len(hosted.steps) == before:
-            hosted.server.stop_listening()
-
-    hosted.changed = leave
-    words = "nothing was sent"
-    with hosted.connect(retries=1, timeout=20) as client:
-        error = fails(lambda: call(client), errors.ConnectError, caplog, words)
-    assert error.attempts == 2
-    assert rows_of(hosted) == THERE.to_pylist()
-
-
 CANNOT = {
     "merge_insert": "update and insert rows",
     "add_columns": "add columns to a table",
