@@ -8,7 +8,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from rt_frames.errors import TableNotFoundError
 from tests.support.hosted import Hosted, Table
 
 ROWS = pa.table({"id": [1, 2, 3, 4], "s": ["a", "it's", None, "? ` \\"]})
@@ -39,19 +38,6 @@ def test_a_delete_needs_a_condition(place, table):
     with pytest.raises(ValueError, match=r"^where: a delete needs a condition"):
         table.delete(None)
     assert place.open(table.name).version == 1
-
-
-def test_a_table_that_is_not_there_is_told_by_its_name(place, name):
-    with pytest.raises(TableNotFoundError, match=name):
-        place.table(name).delete(pl.col("id") == 1)
-
-
-def test_the_log_tells_how_many(place, table, caplog):
-    caplog.set_level("INFO", "rt_frames")
-    table.delete(pl.col("id") > 2)
-    assert f"deleted 2 rows of table {table.name}" in caplog.text
-    table.delete(pl.col("id") == 1)
-    assert f"deleted 1 row of table {table.name}" in caplog.text
 
 
 # Servers

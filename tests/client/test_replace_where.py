@@ -57,17 +57,6 @@ def test_the_accessor_tees_and_takes_tuples(place, name):
     assert sorted(place.read(name)["n"].to_pylist()) == [1, 2, 3, 7, 8]
 
 
-def test_the_result_and_the_log_tell_both_numbers(place, name, caplog):
-    place.create(name, BASE)
-    caplog.set_level("INFO", "rt_frames")
-    table = replace(place, name, ROWS[:1])
-    assert repr(table).startswith(f"RemoteTable({name!r}, 1 row, 2 deleted, ")
-    assert f"replaced rows of table {name}, 1 row, 2 columns, " in caplog.text
-    assert ", 2 deleted, " in caplog.text
-    assert place.upsert(name, BASE, "n").deleted is None
-    assert place.create(name, BASE, if_exists="replace").deleted is None
-
-
 def test_no_rows_empty_the_place_and_versions_before_can_be_read_and_restored(
     place, name
 ):

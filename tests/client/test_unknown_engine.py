@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 import rt_frames as rt
-from rt_frames.errors import AlterationError, BadRequest, OutcomeUnknown, ServerError
-from tests.support.servers import KEY, Documented
+from rt_frames.errors import AlterationError, BadRequest
+from tests.support.servers import KEY
 
 UTC = pl.Datetime("ms", "UTC")
 EXACT = [  # some of the pairs of types that keep all values
@@ -65,15 +65,6 @@ def test_a_cast_that_the_service_refuses_is_named_with_both_types(remote, server
         )
     assert "may not make these casts: n: int64 to double" in str(refused.value)
     assert "nothing was changed" in str(refused.value)
-
-
-def test_columns_of_unknown_outcome_are_looked_at_where_somebody_can(remote, server):
-    server.script = Documented(lambda _: "lose the answer")
-    with pytest.raises(OutcomeUnknown, match="in the service's dashboard before"):
-        rt.table("t").rename({"n": "m"})
-    server.answering((500, {"error": "too late"}))
-    with pytest.raises(ServerError, match="in the service's dashboard before"):
-        rt.table("t").rename({"n": "m"})
 
 
 def test_a_rewrite_is_neither_offered_nor_made(remote, server):

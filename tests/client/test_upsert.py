@@ -264,7 +264,6 @@ UNUSABLE = [  # beside those in test_mistakes.py
     ([], r"on: expected the name of a column.*, got \[\]"),
     ([1], r"on: expected the name of a column.*, got \[1\]"),
     (7, "on: expected the name of a column.*, got 7"),
-    ("x", "on: the frame has no column 'x'"),
 ]
 
 
@@ -291,27 +290,7 @@ def test_a_key_that_only_the_frame_has_is_refused(place, name):
     assert place.open(name).version == 1
 
 
-@pytest.mark.parametrize("if_exists", ["fail", "skip", "replace", "append"])
-def test_on_goes_with_an_upsert_alone(place, name, if_exists):
-    with pytest.raises(ValueError, match='on: only if_exists="upsert" has keys'):
-        place.create(name, BASE, if_exists=if_exists, on="id")
-
-
 # What is told
-
-
-def test_repr_and_log_tell_how_many_were_updated_and_inserted(place, name, caplog):
-    caplog.set_level("INFO", "rt_frames")
-    made = place.upsert(name, BASE)
-    assert made.created is True
-    assert made.updated is None
-    assert made.inserted is None
-    assert f"created table {name}, 3 rows" in caplog.text
-    table = place.upsert(name, ROWS)
-    assert "3 rows, 2 updated, 1 inserted, " in repr(table)
-    assert "2 updated, 1 inserted" in table._repr_html_()
-    assert f"upserted into table {name}, 3 rows, 2 columns, " in caplog.text
-    assert "2 updated and 1 inserted" in caplog.text
 
 
 def test_the_frame_in_a_chain_goes_on(place, name):

@@ -95,12 +95,6 @@ def test_it_is_restored_with_rows_and_columns(place, name):
     assert place.table(name, version=9).count() == 3
 
 
-def test_a_handle_without_a_version_restores_none(place, table):
-    words = r"restore: this handle is of no version.* version=…\)\.restore\(\)"
-    with pytest.raises(ValueError, match=words):
-        table.restore()
-
-
 @pytest.mark.parametrize("version", [0, -1, 1.5, "1", True, 1.0])
 def test_what_is_no_version_is_refused(place, name, version):
     with pytest.raises(

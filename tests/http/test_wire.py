@@ -376,18 +376,6 @@ def test_the_log_tells_a_create_and_what_is_sent_again_and_why_and_no_cell_or_ke
     assert re.search(f"created table t.* 1 row.*1 column.*{table.request_id}", created)
 
 
-def test_the_log_tells_what_was_skipped_and_no_cell_or_key(remote, server, caplog):
-    caplog.set_level("DEBUG", "rt_frames")
-    server.listing(NONE, (409, {"error": "it exists"}), TAKEN)
-    pl.DataFrame({"text": [CELL]}).remote.to_table("t", if_exists="skip")
-    first, second, third = logged(caplog, "DEBUG")
-    assert " 200, " in first
-    assert " 409, " in second
-    assert " 200, " in third
-    told = "skipped: table t exists; nothing was stored"
-    assert told in logged(caplog, "INFO")[-1]
-
-
 def test_lines_that_are_no_headers_are_not_logged_as_they_may_repeat_the_key(
     server, caplog
 ):
