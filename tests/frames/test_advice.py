@@ -302,12 +302,6 @@ def test_every_refusal_of_names_offers_what_makes_names_of_them(
     assert stored(service, name).schema.names == names
 
 
-def test_a_stream_of_frames_has_clean_names(client, service, name):
-    frames = iter([SALES.rename(columns={"sold": 0})])
-    rt.to_table(frames, name, clean_names=True)
-    assert stored(service, name).schema.names == ["city", "month", "0"]
-
-
 ONLY_EMBEDDED = [
     ("a`b", "a_b"),
     ("_rowid", "_rowid_"),
@@ -406,13 +400,6 @@ def test_dtypes_go_by_the_clean_names():
     assert sent.field("sold_max").type == pa.int16()
     said = refusal(SOLD, clean_names=True, dtypes={"sold.max": "int16"})
     assert "'sold_max'" in said
-
-
-def test_plans_go_by_the_clean_names():
-    shorter = SOLD.astype({("sold", "max"): "int16"})
-    plan = rt.plan_alterations(SOLD, shorter, clean_names=True)
-    cast = {"path": "sold_max", "data_type": {"type": "int16"}}
-    assert plan.to_json() == {"alterations": [cast]}
 
 
 def test_a_dask_frame_has_clean_names():
