@@ -135,11 +135,7 @@ def _is_known_zone(zone: str) -> bool:
 
 def is_plain(schema: pa.Schema) -> bool:
     """Return whether all columns are nullable and portable as they are."""
-    try:
-        return all(map(_is_plain_field, schema))
-    except KeyError:
-        # a type that has no class (pyarrow 26)
-        return False
+    return all(map(_is_plain_field, schema))
 
 
 def _is_plain_field(field: pa.Field) -> bool:

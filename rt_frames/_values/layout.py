@@ -18,7 +18,7 @@ from rt_frames._schema.data_type import (
     show_type,
     to_data_type,
 )
-from rt_frames._schema.portable import is_plain, to_portable, unsupported
+from rt_frames._schema.portable import is_plain, to_portable
 from rt_frames._text import list_names
 from rt_frames._values.kinds import Code
 from rt_frames._values.refusals import Refusals
@@ -103,15 +103,7 @@ def _sent_by_type(
     field: pa.Field, casts: Mapping[str, pa.DataType] | None, known: dict[Any, _Sent]
 ) -> _Sent:
     """Return how a column is sent: wide tables have many columns of few types."""
-    try:
-        arrow = field.type
-    except KeyError:
-        # two kinds of intervals have no class: .type raises (pyarrow 26)
-        raise unsupported(
-            field.name,
-            "Arrow's interval",
-            "cast it to a duration, or to a struct of its parts",
-        ) from None
+    arrow = field.type
     cast = casts.get(field.name) if casts else None
     # a type of the caller's own may have no hash
     key = None if isinstance(arrow, pa.ExtensionType) else (arrow, cast)
