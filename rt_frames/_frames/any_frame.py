@@ -29,8 +29,7 @@ from rt_frames._schema.portable import to_portable
 from rt_frames._stream.batching import Chunk
 from rt_frames._stream.source import Source
 from rt_frames._text import list_names, one_line, show_value
-from rt_frames._values.append import match_columns
-from rt_frames._values.layout import portable_layout
+from rt_frames._values.plan import make_plan
 from rt_frames._values.refusals import Refusals
 from rt_frames._values.upsert_keys import check_key_names, check_key_types
 from rt_frames.errors import UnsupportedTypeError
@@ -115,7 +114,14 @@ def parse_open_options(
         casts[name] = to_portable(to_arrow_type(dtype, name), name)
     if where is not None:
         where = conditions.check(where)
-    return OpenOptions(casts, keep_index, cleans, adds, keys, where=where)
+    return OpenOptions(
+        casts=casts,
+        add_columns=adds,
+        keys=keys,
+        keep_index=keep_index,
+        clean=cleans,
+        where=where,
+    )
 
 
 def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
@@ -135,7 +141,7 @@ def _checked(source: Source, options: OpenOptions, refusals: Refusals) -> Source
     check_no_dots(names)
     # before a missing key is taken for a new column
     check_key_names(options.keys, source.schema, options.table)
-    source = _laid_out(source, options, refusals)
+    source = _with_plan(source, options, refusals)
     source.check_values(refusals)
     refusals.check(names)
     check_key_types(options.keys, source.schema, options.table)
@@ -154,30 +160,15 @@ def _checked(source: Source, options: OpenOptions, refusals: Refusals) -> Source
     return source
 
 
-def _laid_out(source: Source, options: OpenOptions, refusals: Refusals) -> Source:
-    """Return the source with the layout and the casts of its rows."""
-    casts = options.casts
-    schema = source.schema
-    table = options.table
-    exact = frozenset(casts) if options.exact else frozenset[str]()
-    if table is not None:
-        schema, table_casts = match_columns(
-            schema, table, casts, refusals, add_columns=options.add_columns
-        )
-        exact = frozenset(table_casts.keys() - casts.keys())
-        casts = {**casts, **table_casts}
-    layout = portable_layout(schema, casts, refusals)
-    # a null key is refused for what it is, whatever the table allows
-    layout = layout._replace(required=layout.required.difference(options.keys))
+def _with_plan(source: Source, options: OpenOptions, refusals: Refusals) -> Source:
+    """Return the source with the plan of its columns."""
+    plan = make_plan(source.schema, options, refusals)
     return dataclasses.replace(
         source,
-        schema=layout.schema,
-        layout=layout,
-        zero_copy=source.zero_copy and layout.schema.equals(source.schema),
-        value_checked=source.value_checked | casts.keys() | layout.required,
-        casts=casts,
-        exact=exact,
-        appends_to="" if table is None else options.table_name,
+        schema=plan.schema,
+        plan=plan,
+        zero_copy=source.zero_copy and plan.schema.equals(source.schema),
+        value_checked=source.value_checked | plan.casts.keys() | plan.required,
         keys=options.keys,
     )
 
@@ -221,15 +212,15 @@ def _arrow_schema(
     schema = _schema_of(data, side, options, refusals)
     _check_casts(options.casts, schema.names)
     check_column_names(schema.names)
-    casts = options.casts if side == "after" else None
-    portable = portable_layout(schema, casts, refusals).schema
+    is_sent = side == "after"
+    portable = make_plan(schema, options, refusals, is_sent=is_sent).schema
     fields = []
-    for old, new in zip(schema, portable, strict=True):
-        if old.name in refusals and is_kept(old.type):
-            del refusals[old.name]
-            fields.append(old)
-        else:
-            fields.append(new)
+    for field in schema:
+        if field.name not in refusals:
+            fields.append(portable.field(field.name))
+        elif is_kept(field.type):
+            del refusals[field.name]
+            fields.append(field)
     refusals.check(schema.names)
     return pa.schema(fields)
 

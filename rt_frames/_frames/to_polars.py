@@ -18,8 +18,8 @@ from rt_frames._schema.data_type import (
 from rt_frames._schema.polars_dtype import polars_to_arrow
 from rt_frames._text import one_line
 from rt_frames._values.convert import Converter
-from rt_frames._values.layout import Layout
 from rt_frames._values.metadata import without_metadata
+from rt_frames._values.plan import Column, Plan
 from rt_frames._values.refusals import Refusals
 from rt_frames.errors import UnsupportedTypeError
 
@@ -88,16 +88,16 @@ def read_type(arrow: pa.DataType) -> pa.DataType | None:
 def _for_polars(table: pa.Table, first_row: int) -> pa.Table:
     """Cast columns that Polars refuses or reads wrongly to types that it reads."""
     fields = []
-    changed = set()
+    casts = {}
     for field in table.schema:
         arrow = map_types(field.type, _read_as)
         fields.append(field.with_type(arrow))
         if arrow != field.type:
-            changed.add(field.name)
-    if not changed:
+            casts[field.name] = Column(field.name, cast=True)
+    if not casts:
         return table
     schema = pa.schema(fields)
-    convert = Converter(Layout(schema), changed)
+    convert = Converter(Plan(schema, casts))
     batches = []
     rows = first_row
     for batch in table.to_batches():

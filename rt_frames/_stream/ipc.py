@@ -270,7 +270,7 @@ def _count_threads(source: Source) -> int:
 
     One if batches depend on earlier ones, or the table is wide.
     """
-    if source.caller_thread_only or source.layout.dictionaries:
+    if source.caller_thread_only or source.plan.dictionaries:
         return 1
     batches = WORK_BYTES // max(MIN_BATCH_BYTES, least_bytes(len(source.schema)))
     return max(1, min(int(pa.cpu_count()), MAX_THREADS, batches - 2))
@@ -339,7 +339,7 @@ class _Encoder(threading.local):
 
     def __init__(self, source: Source, *, converts: bool) -> None:
         self._schema = source.schema
-        self._has_dictionaries = bool(source.layout.dictionaries)
+        self._has_dictionaries = bool(source.plan.dictionaries)
         self._keys = source.keys
         self._convert = source.converter() if converts else None
         self._writers: dict[Codec, _Writer] = {}

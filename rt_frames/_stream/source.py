@@ -6,8 +6,8 @@ or record batches), which are cut here before they are read; `batching.py` says 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -20,12 +20,12 @@ from rt_frames._stream.batching import (
     cut,
 )
 from rt_frames._values.convert import Converter
-from rt_frames._values.layout import Layout
+from rt_frames._values.plan import Plan
 from rt_frames._values.refusals import Refusals
 from rt_frames._values.upsert_keys import KeyCheck
 from rt_frames.errors import UnsupportedTypeError
 
-_UNKNOWN = Layout(pa.schema([]))
+_UNKNOWN = Plan(pa.schema([]))
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Source:
     ----------
     schema : pyarrow.Schema
         The schema to send; until `open_source` has made it portable, the library's.
-    layout : Layout
-        The layout to send, once `open_source` has made it.
+    plan : Plan
+        How the columns are sent, once `open_source` has made it.
     chunks : callable
         Returns the rows; may be called again only if ``replayable``.
     rows, nbytes : int or None
@@ -52,13 +52,6 @@ class Source:
         that belong to that thread.
     value_checked : set of str
         Columns that may have single values that cannot be sent.
-    casts : dict of str to pyarrow.DataType
-        Types that the caller asked for, or that a table has.
-    exact : set of str
-        Columns to cast without rounding fractions.
-    appends_to : str
-        The name of the table to whose types the exact columns are cast, to add rows to
-        it, or "".
     keys : tuple of str
         Key columns that are still to be checked, while the rows are converted.
     where : Condition or None
@@ -75,12 +68,9 @@ class Source:
     zero_copy: bool = True
     caller_thread_only: bool = False
     value_checked: frozenset[str] = frozenset()
-    casts: Mapping[str, pa.DataType] = field(default_factory=dict)
-    exact: frozenset[str] = frozenset()
-    appends_to: str = ""
     keys: tuple[str, ...] = ()
     where: Condition | None = None
-    layout: Layout = _UNKNOWN
+    plan: Plan = _UNKNOWN
     close: Callable[[], None] = lambda: None
 
     def without_rows(self) -> Source:
@@ -105,14 +95,8 @@ class Source:
 
         Without dictionaries, which grow, several converters may share the slices.
         """
-        layout = self.layout if columns is None else self.layout.select(columns)
-        return Converter(
-            layout,
-            self.casts,
-            self.exact,
-            appends_to=self.appends_to,
-            where=self.where,
-        )
+        plan = self.plan if columns is None else self.plan.select(columns)
+        return Converter(plan, self.where)
 
     def converted_slices(self) -> Iterator[Slice]:
         """Yield the rows, converted to the schema."""

@@ -1,9 +1,10 @@
 """Making values fit: one column in another type, and never another value.
 
-The plot: `layout.py` decides in which types columns are sent, for an append `append.py`
-by those of the table. `convert.py` carries that out batch by batch: it asks `kinds.py`
-what may join a column, `exact_cast.py` for the same values in another type, `arrays.py`
-for the values inside nested arrays, `dictionaries.py` for the dictionaries of a stream.
+The plot: `plan.py` decides once in which type each column is sent (the caller's, else
+the table's, else its own), and which need a look at their values. `convert.py` carries
+the plan out batch by batch: `kinds.py` says what may join a column, `exact_cast.py`
+makes the same values in another type, `arrays.py` takes nested arrays apart, and
+`dictionaries.py` keeps the dictionaries of a stream.
 While rows pass, `upsert_keys.py` collects keys, and `matching.py` holds rows against a
 condition, whose columns and values `leaf.py` compares. `rewrite.py` does with stored
 rows what `convert.py` does with new ones, and `metadata.py` takes away what a schema

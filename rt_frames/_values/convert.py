@@ -15,8 +15,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import defaultdict
-from collections.abc import Collection
-from typing import NamedTuple
 
 import pyarrow as pa
 from pyarrow import types
@@ -45,17 +43,9 @@ from rt_frames._values.arrays import (
 from rt_frames._values.dictionaries import Dictionaries
 from rt_frames._values.exact_cast import InexactCast, RefusedCast, cast_exactly
 from rt_frames._values.failing_row import first_failing_row
-from rt_frames._values.kinds import (
-    batch_type_error,
-    check_alike,
-    check_appended,
-    has_no_value,
-    spell,
-    table_type_error,
-    wider_number,
-)
-from rt_frames._values.layout import Layout, requires_values, value_fields
+from rt_frames._values.kinds import has_no_value, spell, wider_number
 from rt_frames._values.matching import check_rows
+from rt_frames._values.plan import Column, Plan, requires_values, value_fields
 from rt_frames._values.refusals import Refusals
 from rt_frames.errors import UnsupportedTypeError
 
@@ -63,52 +53,13 @@ from rt_frames.errors import UnsupportedTypeError
 JOINED_VALUES = 2**16
 
 
-class _ColumnRules(NamedTuple):
-    """How a column, or a field inside it, is converted, and named in errors."""
-
-    path: str
-    # an item or partition
-    origin: str
-    # whether the caller or a table chose its type; otherwise the first batch did
-    cast: bool
-    # whether fractions may be rounded
-    may_round: bool
-    # the table whose type it gets, and whose kind of values it needs, or ""
-    appended_to: str
-
-    def field(self, name: str) -> _ColumnRules:
-        """Return the rules for a field inside."""
-        return self._replace(path=join_path(self.path, name))
-
-    def check_kind(self, have: pa.DataType, target: pa.DataType) -> None:
-        """Raise if the column does not take values of this type."""
-        if self.appended_to:
-            check_appended(have, target, self.path)
-        elif not self.cast:
-            check_alike(have, target, self.path, self.origin)
-
-    def refuse_layout(self, have: pa.DataType, target: pa.DataType) -> None:
-        """Raise if nested types differ and the caller asked for no cast."""
-        if self.appended_to:
-            raise table_type_error(to_portable(have), target, self.path)
-        if not self.cast:
-            raise batch_type_error(to_portable(have), target, self.path, self.origin)
-
-
 class Converter:
-    """Converts the batches of one source to one portable schema.
+    """Converts the batches of one source as planned.
 
     Parameters
     ----------
-    layout : Layout
-        The layout to send.
-    casts : collection of str
-        Columns to cast. The others may differ in their layout only.
-    exact : collection of str
-        Columns to cast without rounding fractions.
-    appends_to : str
-        The name of the table to whose types the exact columns are cast, to add rows to
-        it, or "".
+    plan : Plan
+        How columns become those that are sent.
     where : Condition, optional
         What each row must match.
 
@@ -118,20 +69,8 @@ class Converter:
         The dictionaries of the batches so far.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        casts: Collection[str] = (),
-        exact: Collection[str] = (),
-        *,
-        appends_to: str = "",
-        where: Condition | None = None,
-    ) -> None:
-        self._layout = layout
-        self._schema = layout.schema
-        self._casts = casts
-        self._exact = exact
-        self._appends_to = appends_to
+    def __init__(self, plan: Plan, where: Condition | None = None) -> None:
+        self._plan = plan
         self._where = where
         self.dictionaries = Dictionaries()
 
@@ -150,45 +89,40 @@ class Converter:
         if self._is_as_sent(batch):
             return batch
         batch = self._in_order(batch, origin)
-        short = self._cast_short(batch, origin) if self._casts else {}
+        short = self._cast_short(batch) if self._plan.casts else {}
         columns = []
         refusals = Refusals()
-        for array, field in zip(batch.columns, self._schema, strict=True):
+        for array, field in zip(batch.columns, self._plan.schema, strict=True):
             try:
                 converted = short.get(field.name)
                 if converted is None:
                     converted = self._column(array, field, origin, rows_before)
-                if field.name in self._layout.required:
+                if field.name in self._plan.required:
                     self._check_nulls(converted, field)
                 columns.append(converted)
             except UnsupportedTypeError as error:
                 refusals.setdefault(field.name, error)
-        refusals.check(self._schema.names)
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        refusals.check(self._plan.schema.names)
+        return pa.RecordBatch.from_arrays(columns, schema=self._plan.schema)
 
     def _check_nulls(self, array: pa.Array, field: pa.Field) -> None:
         name = field.name
         if types.is_nested(field.type):
             # Arrow cannot drop nulls of nested extension types (pyarrow 26)
             stored = map_types(field.type, storage)
-            as_stored = _ColumnRules(
-                name, "", cast=True, may_round=False, appended_to=""
-            )
-            array = self._convert(array, stored, as_stored)
-        _check_required(array, field, name, appends=bool(self._appends_to))
+            array = self._convert(array, stored, Column(name, cast=True))
+        _check_required(array, field, name, appends=self._plan.appends)
 
     def _is_as_sent(self, batch: pa.RecordBatch) -> bool:
-        layout = self._layout
-        if layout.dictionaries or layout.nested:
+        plan = self._plan
+        if plan.dictionaries or plan.nested or plan.required:
             return False
-        if not batch.schema.equals(layout.schema):
-            return False
-        return not any(batch.column(name).null_count for name in layout.required)
+        return bool(batch.schema.equals(plan.schema))
 
     def _in_order(self, batch: pa.RecordBatch, origin: str) -> pa.RecordBatch:
         """Return the batch with its columns in the order of the first batch."""
         have = batch.schema.names
-        want = self._schema.names
+        want = self._plan.schema.names
         if have == want:
             return batch
         if sorted(have) == sorted(want):
@@ -203,7 +137,7 @@ class Converter:
         text = f"{origin} has other columns than the data before it: {', '.join(sides)}"
         raise UnsupportedTypeError(f"{text}; give both the same columns")
 
-    def _cast_short(self, batch: pa.RecordBatch, origin: str) -> dict[str, pa.Array]:
+    def _cast_short(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """Cast short columns of one type in one call, as wide tables have many.
 
         A call of Arrow takes longer than a few values: one by one, 100 columns of
@@ -211,62 +145,44 @@ class Converter:
         the columns cannot be cast, all are left out, so that the error names it.
         """
         rows = batch.num_rows
-        if not rows:
-            return {}
-        at_once = JOINED_VALUES // rows
+        at_once = JOINED_VALUES // rows if rows else 0
         if at_once < 2:
             return {}
         cast = {}
         for target, columns in self._flat_casts(batch):
             for start in range(0, len(columns), at_once):
                 joined = columns[start : start + at_once]
+                whole = pa.concat_arrays([array for _, array in joined])
                 with contextlib.suppress(*CONVERSION_ERRORS):
-                    values = self._cast_joined(joined, target, origin)
-                    for number, (name, _) in enumerate(joined):
-                        cast[name] = values.slice(number * rows, rows)
+                    values = self._convert(whole, target, joined[0][0])
+                    for number, (column, _) in enumerate(joined):
+                        cast[column.path] = values.slice(number * rows, rows)
         return cast
 
     def _flat_casts(
         self, batch: pa.RecordBatch
-    ) -> list[tuple[pa.DataType, list[tuple[str, pa.Array]]]]:
+    ) -> list[tuple[pa.DataType, list[tuple[Column, pa.Array]]]]:
         """Return the columns that are cast between flat types, grouped by cast."""
         groups = defaultdict(list)
-        for array, field in zip(batch.columns, self._schema, strict=True):
-            name = field.name
+        casts = self._plan.casts
+        for array, field in zip(batch.columns, self._plan.schema, strict=True):
+            column = casts.get(field.name)
             have = array.type
             want = field.type
             is_flat = types.is_primitive(have) and types.is_primitive(want)
-            if is_flat and have != want and name in self._casts:
-                groups[have, want, name in self._exact].append((name, array))
+            if column is not None and is_flat and have != want:
+                groups[have, want, column.may_round].append((column, array))
         return [(want, columns) for (_, want, _), columns in groups.items()]
-
-    def _cast_joined(
-        self, columns: list[tuple[str, pa.Array]], target: pa.DataType, origin: str
-    ) -> pa.Array:
-        joined = pa.concat_arrays([array for _, array in columns])
-        first_name = columns[0][0]
-        rules = self._rules(first_name, origin)._replace(path="")
-        return self._convert(joined, target, rules)
-
-    def _rules(self, name: str, origin: str) -> _ColumnRules:
-        is_exact = name in self._exact
-        return _ColumnRules(
-            name,
-            origin,
-            cast=name in self._casts,
-            may_round=not is_exact,
-            appended_to=self._appends_to if is_exact else "",
-        )
 
     def _column(
         self, array: pa.Array, field: pa.Field, origin: str, rows_before: int
     ) -> pa.Array:
         name = field.name
         target = field.type
-        has_dictionaries = name in self._layout.dictionaries
+        has_dictionaries = name in self._plan.dictionaries
         if array.type == target and not has_dictionaries and not is_cut(array):
             return array
-        column = self._rules(name, origin)
+        column = self._plan.casts.get(name, Column(name))._replace(origin=origin)
         try:
             return self._convert(array, target, column)
         except UnsupportedTypeError:
@@ -291,7 +207,7 @@ class Converter:
             raise UnsupportedTypeError(f"{text}: {failure}") from None
 
     def _convert(
-        self, array: pa.Array, target: pa.DataType, column: _ColumnRules
+        self, array: pa.Array, target: pa.DataType, column: Column
     ) -> pa.Array:
         """Convert an array to the target type, with the stream's dictionaries."""
         if array.type != target:
@@ -315,7 +231,7 @@ class Converter:
         return array.cast(target)
 
     def _convert_coded(
-        self, array: pa.Array, target: pa.DataType, column: _ColumnRules
+        self, array: pa.Array, target: pa.DataType, column: Column
     ) -> pa.Array:
         if types.is_run_end_encoded(array.type):
             values = self._convert(array.values, target, column)
@@ -332,7 +248,7 @@ class Converter:
         return self.dictionaries.unify(array.indices, values, column.path)
 
     def _convert_nested(
-        self, array: pa.Array, target: pa.DataType, column: _ColumnRules
+        self, array: pa.Array, target: pa.DataType, column: Column
     ) -> pa.Array:
         have = array.type
         if types.is_struct(target) and types.is_struct(have):
@@ -342,19 +258,17 @@ class Converter:
         has_items = types.is_nested(have) and not types.is_struct(have)
         if has_items and is_list(target):
             return self._lists(array, target, column)
-        column.refuse_layout(have, target)
+        column.check_kind(have, target)
         raise _no_cast(have, target, column.path)
 
-    def _lists(
-        self, array: pa.Array, target: pa.DataType, column: _ColumnRules
-    ) -> pa.Array:
+    def _lists(self, array: pa.Array, target: pa.DataType, column: Column) -> pa.Array:
         """Convert the items of lists of any kind, and let Arrow make the other kind."""
         have = array.type
         field = target.value_field
         mask = array.is_null()
         if types.is_fixed_size_list(have):
             if not types.is_fixed_size_list(target):
-                column.refuse_layout(have, target)
+                column.check_kind(have, target)
             elif have.list_size != target.list_size:
                 raise ValueError(
                     f"the lists of {column.path} have {have.list_size} items, not {target.list_size}"
@@ -381,7 +295,7 @@ class Converter:
             raise ValueError(text) from None
 
     def _items(
-        self, array: pa.Array, field: pa.Field, column: _ColumnRules
+        self, array: pa.Array, field: pa.Field, column: Column
     ) -> tuple[pa.Array, pa.Array]:
         """Return the offsets and the converted items of lists or list views."""
         # flatten() loses buffers of extension types
@@ -392,13 +306,11 @@ class Converter:
         offsets, items = rebased(array.offsets, array.values)
         return offsets, self._inside(items, field, column)
 
-    def _struct(
-        self, array: pa.Array, target: pa.DataType, column: _ColumnRules
-    ) -> pa.Array:
+    def _struct(self, array: pa.Array, target: pa.DataType, column: Column) -> pa.Array:
         have = [field.name for field in array.type]
         want = [field.name for field in target]
         if sorted(have) != sorted(want):
-            column.refuse_layout(array.type, target)
+            column.check_kind(array.type, target)
             raise ValueError(
                 f"the fields of {column.path} are {list_names(have)}, not {list_names(want)}"
             )
@@ -411,14 +323,10 @@ class Converter:
         mask = array.is_null()
         return pa.StructArray.from_arrays(converted, fields=list(target), mask=mask)
 
-    def _inside(
-        self, array: pa.Array, field: pa.Field, column: _ColumnRules
-    ) -> pa.Array:
+    def _inside(self, array: pa.Array, field: pa.Field, column: Column) -> pa.Array:
         return self._convert(array, field.type, column.field(field.name))
 
-    def _map(
-        self, array: pa.Array, target: pa.DataType, column: _ColumnRules
-    ) -> pa.Array:
+    def _map(self, array: pa.Array, target: pa.DataType, column: Column) -> pa.Array:
         offsets, keys, items = rebased(array.offsets, array.keys, array.items)
         keys = self._inside(keys, target.key_field, column)
         items = self._inside(items, target.item_field, column)
@@ -460,7 +368,7 @@ def _describe_failure(
     return f"{subject} cannot be stored exactly as {show_type(target)}{detail}; {cure}"
 
 
-def _offer_cast(array: pa.Array, target: pa.DataType, column: _ColumnRules) -> str:
+def _offer_cast(array: pa.Array, target: pa.DataType, column: Column) -> str:
     """Offer to change the table's column to a type of number that holds the value."""
     wider = wider_number(to_portable(array.type), target)
     # the type that both have may not hold the value either
@@ -485,9 +393,7 @@ def _show_only_value(array: pa.Array) -> str:
     return ""
 
 
-def _cast_values(
-    array: pa.Array, target: pa.DataType, column: _ColumnRules
-) -> pa.Array:
+def _cast_values(array: pa.Array, target: pa.DataType, column: Column) -> pa.Array:
     """Cast values that are not nested.
 
     An array without values becomes one of Arrow's null type.
