@@ -1,4 +1,4 @@
-"""Any frame → a `Source`, opened by the module of its library, or its schema.
+"""Any frame → a `Source`, which is its rows and their plan, or its schema.
 
 `_FORMS`, at the end, has all forms of data, and what can be done with each.
 Libraries are recognised without importing them: while a library is not loaded, no data
@@ -8,7 +8,6 @@ of it can exist.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import os
 import sys
@@ -27,7 +26,7 @@ from rt_frames._names import check_column_names, check_no_dots
 from rt_frames._schema.any_dtype import to_arrow_type
 from rt_frames._schema.portable import to_portable
 from rt_frames._stream.batching import Chunk
-from rt_frames._stream.source import Source
+from rt_frames._stream.source import Rows, Source
 from rt_frames._text import list_names, one_line, show_value
 from rt_frames._values.plan import make_plan
 from rt_frames._values.refusals import Refusals
@@ -45,7 +44,7 @@ class _Form(NamedTuple):
     fits : callable
         Whether data has this form. The first form that fits is that of the data.
     open : callable
-        Opens a `Source`.
+        Opens its `Rows`.
     schema : callable
         Returns the schema without reading rows.
     sample : callable
@@ -57,7 +56,7 @@ class _Form(NamedTuple):
     """
 
     fits: Callable[[Any], bool]
-    open: Callable[[Any, OpenOptions, Refusals], Source] | None = None
+    open: Callable[[Any, OpenOptions, Refusals], Rows] | None = None
     schema: Callable[[Any, OpenOptions, Refusals], pa.Schema | None] | None = None
     sample: Callable[[Any], Any] = lambda _: None
     holds_frames: bool = False
@@ -83,11 +82,11 @@ def open_source(data: Any, options: OpenOptions) -> Source:
         If a column's type or one of its values cannot be sent.
     """
     refusals = Refusals()
-    source = _open(data, options, refusals)
+    rows = _open(data, options, refusals)
     try:
-        return _checked(source, options, refusals)
+        return _planned(rows, options, refusals)
     except BaseException:
-        source.close()
+        rows.close()
         raise
 
 
@@ -133,44 +132,34 @@ def _check_casts(casts: Mapping[str, pa.DataType], names: list[str]) -> None:
         )
 
 
-def _checked(source: Source, options: OpenOptions, refusals: Refusals) -> Source:
-    """Return the source in its portable schema. Raise if a column cannot be sent."""
-    names = source.schema.names
+def _planned(rows: Rows, options: OpenOptions, refusals: Refusals) -> Source:
+    """Return the rows with the plan of their columns. Raise if one cannot be sent."""
+    names = rows.schema.names
+    table = options.table
     _check_casts(options.casts, names)
     check_column_names(names)
     check_no_dots(names)
     # before a missing key is taken for a new column
-    check_key_names(options.keys, source.schema, options.table)
-    source = _with_plan(source, options, refusals)
+    check_key_names(options.keys, rows.schema, table)
+    plan = make_plan(rows.schema, options, refusals)
+    source = Source(rows, plan)
     source.check_values(refusals)
     refusals.check(names)
-    check_key_types(options.keys, source.schema, options.table)
-    if options.keys and source.nbytes is not None:
-        source.check_keys()
-        return dataclasses.replace(source, keys=())
-    if options.where is None:
+    check_key_types(options.keys, plan.schema, table)
+    is_in_memory = rows.nbytes is not None
+    if options.keys and is_in_memory:
+        source.check_keys([*options.keys])
         return source
+    if options.where is None:
+        return Source(rows, plan, options.keys)
     cure = "nothing was sent; compare columns with values"
     where = conditions.to_condition(
-        options.where, source.schema, cure, owner="the frame", needs_column=True
+        options.where, plan.schema, cure, owner="the frame", needs_column=True
     )
-    source = dataclasses.replace(source, where=where)
-    if source.nbytes is not None:
+    source = Source(rows, plan, where=where)
+    if is_in_memory:
         source.check_where()
     return source
-
-
-def _with_plan(source: Source, options: OpenOptions, refusals: Refusals) -> Source:
-    """Return the source with the plan of its columns."""
-    plan = make_plan(source.schema, options, refusals)
-    return dataclasses.replace(
-        source,
-        schema=plan.schema,
-        plan=plan,
-        zero_copy=source.zero_copy and plan.schema.equals(source.schema),
-        value_checked=source.value_checked | plan.casts.keys() | plan.required,
-        keys=options.keys,
-    )
 
 
 def arrow_schemas(
@@ -271,11 +260,11 @@ def sent_schema(data: Any) -> pa.Schema:
     Raise if a column cannot be sent.
     """
     source = open_source(_meta(data) if _is_dask(data) else data, OpenOptions())
-    source.close()
-    return source.schema
+    source.rows.close()
+    return source.plan.schema
 
 
-def _open(data: Any, options: OpenOptions, refusals: Refusals) -> Source:
+def _open(data: Any, options: OpenOptions, refusals: Refusals) -> Rows:
     form = _recognise(data)
     if not form.holds_frames:
         _check_index(data, options)
@@ -343,7 +332,7 @@ def _meta(data: Any) -> Any:
     return make_meta(data)  # type: ignore[no-untyped-call]  # dask has no annotations
 
 
-def _open_dask(data: Any, options: OpenOptions, refusals: Refusals) -> Source:
+def _open_dask(data: Any, options: OpenOptions, refusals: Refusals) -> Rows:
     return _open_iterator(partitions(data), options, refusals)
 
 
@@ -351,7 +340,7 @@ def _is_pandas(data: Any) -> bool:
     return is_a(data, "pandas", "DataFrame")
 
 
-def _open_pandas(data: Any, options: OpenOptions, refusals: Refusals) -> Source:
+def _open_pandas(data: Any, options: OpenOptions, refusals: Refusals) -> Rows:
     from rt_frames._frames import from_pandas
 
     return from_pandas.open_frame(data, options, refusals)
@@ -367,7 +356,7 @@ def _is_polars(data: Any) -> bool:
     return is_a(data, "polars", "DataFrame") or is_a(data, "polars", "LazyFrame")
 
 
-def _open_polars(data: Any, options: OpenOptions, refusals: Refusals) -> Source:
+def _open_polars(data: Any, options: OpenOptions, refusals: Refusals) -> Rows:
     from rt_frames._frames import from_polars
 
     return from_polars.open_frame(data, options, refusals)
@@ -393,7 +382,7 @@ def _polars_types() -> _TypeReader:
 
 def _open_table(
     data: pa.Table | pa.RecordBatch, options: OpenOptions, _: Refusals
-) -> Source:
+) -> Rows:
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     return from_arrow.open_table(data, options.clean)
@@ -419,7 +408,7 @@ def _offers_arrow(data: Any) -> bool:
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
-def _open_exported(data: Any, options: OpenOptions, _: Refusals) -> Source:
+def _open_exported(data: Any, options: OpenOptions, _: Refusals) -> Rows:
     clean = options.clean
     try:
         if hasattr(data, "__arrow_c_stream__"):
@@ -460,7 +449,7 @@ def _dtypes_schema(
 
 def _open_iterator(
     data: Iterable[Any], options: OpenOptions, refusals: Refusals
-) -> Source:
+) -> Rows:
     """Open a list or iterator of frames, with the schema of the first one."""
     items = iter(data)
     close = getattr(items, "close", lambda: None)
@@ -471,20 +460,20 @@ def _open_iterator(
             raise ValueError(
                 "data: the iterator is empty, so the columns are unknown; yield at least one frame, with or without rows"
             )
-        source = _open(first, options, refusals)
+        rows = _open(first, options, refusals)
         undo.pop_all()
 
-    def open_next(item: Any) -> Source:
+    def open_next(item: Any) -> Rows:
         later_refusals = Refusals()
         opened = _open(item, options, later_refusals)
         later_refusals.check(opened.schema.names)
         return opened
 
-    sources = itertools.chain(iter([source]), map(open_next, items))
+    following = itertools.chain(iter([rows]), map(open_next, items))
 
     def chunks() -> Iterator[Chunk]:
         numbers = itertools.count()
-        for opened in sources:
+        for opened in following:
             origin = f"item {next(numbers)}"
             pieces = iter(opened.chunks())
             # each item is released before the next is made: it may be large
@@ -494,17 +483,15 @@ def _open_iterator(
                 del chunk
             del pieces
 
-    return Source(
-        source.schema, chunks, replayable=False, caller_thread_only=True, close=close
+    return Rows(
+        rows.schema, chunks, replayable=False, caller_thread_only=True, close=close
     )
 
 
-def _open_partition(
-    data: Partition, options: OpenOptions, refusals: Refusals
-) -> Source:
+def _open_partition(data: Partition, options: OpenOptions, refusals: Refusals) -> Rows:
     """Open one partition as `_open_iterator` would among all of them."""
     if data.frame is None:
-        return Source(data.schema, list, close=data.close)
+        return Rows(data.schema, list, close=data.close)
     opened = _open(data.frame, options, refusals)
     schema = opened.schema if data.schema is None else data.schema
 
@@ -512,7 +499,7 @@ def _open_partition(
         for chunk in opened.chunks():
             yield chunk._replace(origin=f"partition {data.number}")
 
-    return Source(schema, chunks)
+    return Rows(schema, chunks)
 
 
 _FORMS = (

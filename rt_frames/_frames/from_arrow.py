@@ -1,4 +1,4 @@
-"""A table, a stream of batches or a dataset of Arrow → a `Source`, without copying."""
+"""A table, a stream of batches or a dataset of Arrow → `Rows`, without copying."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rt_frames._names import clean_names
 from rt_frames._stream.batching import Chunk, nbytes
-from rt_frames._stream.source import Source
+from rt_frames._stream.source import Rows
 from rt_frames.errors import UnsupportedTypeError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _READ_FROM: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
 
 
-def open_table(table: pa.Table, clean: bool) -> Source:
+def open_table(table: pa.Table, clean: bool) -> Rows:
     """Open a table, of which each chunk may have its own dictionaries."""
     if clean:
         table = table.rename_columns(clean_names(table.column_names))
@@ -32,10 +32,10 @@ def open_table(table: pa.Table, clean: bool) -> Source:
         to_chunk(batch, size=size * batch.num_rows // table.num_rows)
         for batch in table.to_batches()
     ]
-    return Source(table.schema, lambda: chunks, table.num_rows, size)
+    return Rows(table.schema, lambda: chunks, table.num_rows, size)
 
 
-def open_reader(reader: pa.RecordBatchReader, clean: bool) -> Source:
+def open_reader(reader: pa.RecordBatchReader, clean: bool) -> Rows:
     """Open a stream of batches.
 
     Once reading has begun, the thread that reads it closes it.
@@ -63,7 +63,7 @@ def open_reader(reader: pa.RecordBatchReader, clean: bool) -> Source:
         if reader not in _READ_FROM:
             reader.close()
 
-    return Source(schema, chunks, replayable=False, close=close)
+    return Rows(schema, chunks, replayable=False, close=close)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Readable:
     read: Callable[[], pa.RecordBatchReader]
 
 
-def open_readable(data: Readable, clean: bool) -> Source:
+def open_readable(data: Readable, clean: bool) -> Rows:
     """Open rows that are requested again for each reading.
 
     The first response has the schema.
@@ -82,17 +82,17 @@ def open_readable(data: Readable, clean: bool) -> Source:
     unread = [first]
 
     def chunks() -> Iterable[Chunk]:
-        source = unread.pop() if unread else open_reader(data.read(), clean)
-        return source.chunks()
+        rows = unread.pop() if unread else open_reader(data.read(), clean)
+        return rows.chunks()
 
     def close() -> None:
-        for source in unread:
-            source.close()
+        for rows in unread:
+            rows.close()
 
     return replace(first, chunks=chunks, replayable=True, close=close)
 
 
-def open_dataset(dataset: ds.Dataset, clean: bool) -> Source:
+def open_dataset(dataset: ds.Dataset, clean: bool) -> Rows:
     """Open a dataset, which can be read again and again."""
     schema = clean_schema(dataset.schema, clean)
     names = schema.names if clean else None
@@ -102,7 +102,7 @@ def open_dataset(dataset: ds.Dataset, clean: bool) -> Source:
             dataset.to_batches(batch_readahead=4, fragment_readahead=1), names
         )
 
-    return Source(schema, chunks, zero_copy=False)
+    return Rows(schema, chunks, zero_copy=False)
 
 
 def clean_schema(schema: pa.Schema, clean: bool) -> pa.Schema:

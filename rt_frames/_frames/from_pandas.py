@@ -1,4 +1,4 @@
-"""A pandas frame → a `Source`, column by column and slice by slice.
+"""A pandas frame → `Rows`, column by column and slice by slice.
 
 pandas' own conversions to Arrow are not used: they name the index by the data and add
 metadata with library versions. Here a column's Arrow type depends on its dtype alone;
@@ -25,7 +25,7 @@ from rt_frames._schema.objects import ObjectType, infer, to_arrow
 from rt_frames._schema.pandas_dtype import pandas_to_arrow
 from rt_frames._schema.portable import CONVERSION_ERRORS, to_portable
 from rt_frames._stream.batching import Chunk, nbytes
-from rt_frames._stream.source import Source
+from rt_frames._stream.source import Rows
 from rt_frames._text import list_names, show_value
 from rt_frames._values.exact_cast import InexactCast, RefusedCast, cast_objects
 from rt_frames._values.failing_row import first_failing_row
@@ -52,7 +52,7 @@ class _ObjectCast(NamedTuple):
 _Target = ObjectType | _ObjectCast
 
 
-def open_frame(frame: pd.DataFrame, options: OpenOptions, refusals: Refusals) -> Source:
+def open_frame(frame: pd.DataFrame, options: OpenOptions, refusals: Refusals) -> Rows:
     """Open a frame. Index levels that are sent come first."""
     names, levels = _names_and_levels(frame, options, refusals)
     series = [*levels]
@@ -70,7 +70,7 @@ def open_frame(frame: pd.DataFrame, options: OpenOptions, refusals: Refusals) ->
             except UnsupportedTypeError as error:
                 refusals.setdefault(name, error)
     chunk = _chunk(len(frame), columns)
-    return Source(
+    return Rows(
         _schema(names, targets),
         lambda: [chunk],
         chunk.rows,

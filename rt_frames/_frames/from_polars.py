@@ -1,4 +1,4 @@
-"""A Polars frame → a `Source`, exported slice by slice as it lies in memory.
+"""A Polars frame → `Rows`, exported slice by slice as it lies in memory.
 
 Polars keeps text as views. Arrow casts them, because Polars' own conversion is slower
 and blocks the other threads of Python.
@@ -19,7 +19,7 @@ from rt_frames._schema.data_type import contains
 from rt_frames._schema.polars_dtype import polars_to_arrow
 from rt_frames._schema.portable import unsupported
 from rt_frames._stream.batching import Chunk
-from rt_frames._stream.source import Source
+from rt_frames._stream.source import Rows
 from rt_frames._threads import Worker, result
 from rt_frames._values.refusals import Refusals
 from rt_frames.errors import UnsupportedTypeError
@@ -31,12 +31,12 @@ _MISPLACES_SLICES = tuple(map(int, pl.__version__.split(".")[:2])) < (1, 43)
 
 def open_frame(
     frame: pl.DataFrame | pl.LazyFrame, options: OpenOptions, refusals: Refusals
-) -> Source:
+) -> Rows:
     """Open a frame in memory, or a query, which runs again for each reading."""
     frame = _cleaned(frame, options.clean)
     if isinstance(frame, pl.LazyFrame):
         schema = pa.schema(_query_types(frame, refusals))
-        return Source(schema, lambda: _run(frame), zero_copy=False)
+        return Rows(schema, lambda: _run(frame), zero_copy=False)
     # frame.schema is slower
     dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
     types_by_name = _types(dtypes, refusals)
@@ -44,7 +44,7 @@ def open_frame(
     distinct = {id(arrow): arrow for arrow in types_by_name.values()}
     is_copied = any(contains(arrow, _is_copied) for arrow in distinct.values())
     chunk = _chunk(frame)
-    return Source(
+    return Rows(
         pa.schema(types_by_name),
         lambda: [chunk],
         chunk.rows,

@@ -205,7 +205,7 @@ def _describe(frame: Any, number: int, job: Job) -> tuple[int, pa.Schema]:
     # raises if the worker lacks the key
     _ = job.service.session
     opening = dataclasses.replace(job.opening, table=None)
-    return len(frame), open_source(Partition(frame, number), opening).schema
+    return len(frame), open_source(Partition(frame, number), opening).plan.schema
 
 
 def _send_partition(

@@ -188,7 +188,7 @@ def _create_empty(
             raise name_blocked(error, name) from None
         return None
     except (errors.OutcomeUnknown, errors.ServerError) as error:
-        adds_rows = if_exists in ("append", "upsert") and source.replayable
+        adds_rows = if_exists in ("append", "upsert") and source.rows.replayable
         is_welcome = adds_rows or if_exists == "replace"
         if not is_welcome or not _exists(service, name):
             raise
@@ -197,7 +197,7 @@ def _create_empty(
         return None
     if not result.created:
         return None
-    return Description(source.schema, result.value)
+    return Description(source.plan.schema, result.value)
 
 
 def _empty_request(

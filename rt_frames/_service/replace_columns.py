@@ -141,7 +141,8 @@ class _Rewriting:
         """Replace the newest version in one request, unless it has changed since."""
         service = self._service
         self._describe()
-        with contextlib.closing(self._open()) as source:
+        source = self._open()
+        with contextlib.closing(source.rows):
             stream = self._stream(source)
             whole = dataclasses.replace(
                 request,
@@ -150,7 +151,7 @@ class _Rewriting:
                 headers={"If-Match": str(self._before.etag)},
                 body=stream,
                 length=stream.length,
-                nbytes=source.nbytes,
+                nbytes=source.rows.nbytes,
                 replayable=False,
                 is_compressed=lambda: stream.is_compressed,
             )
@@ -165,7 +166,8 @@ class _Rewriting:
         """
         service = self._service
         self._describe()
-        with contextlib.closing(self._open()) as source:
+        source = self._open()
+        with contextlib.closing(source.rows):
             stream = self._stream(source)
             sent, failure = send_parts(stream, service, request)
         self.rows = stream.rows
@@ -208,8 +210,8 @@ class _Rewriting:
         except BaseException:
             rows.close()
             raise
-        schema = with_metadata_of(source.schema, renamed)
-        return dataclasses.replace(source, schema=schema)
+        schema = with_metadata_of(source.plan.schema, renamed)
+        return dataclasses.replace(source, plan=source.plan._replace(schema=schema))
 
     def _check(self, current: object, expected: object) -> None:
         if current != expected:

@@ -168,7 +168,7 @@ def _write(
     purpose = Purpose(
         _operation(options, table),
         name,
-        source.rows,
+        source.rows.count,
         exhausts_source=isinstance(data, Iterator),
         exist_ok=options.if_exists == "skip",
         cures=_cures(service.dialect, options),
@@ -183,13 +183,13 @@ def _write(
             return _create(service, noted, source, options, cluster)
         except errors.TableExistsError as error:
             # created by somebody else meanwhile
-            if not options.adds_rows or not source.replayable:
+            if not options.adds_rows or not source.rows.replayable:
                 raise
             table = _find_table(service, name)
             if table is None:
                 raise name_blocked(error, name) from None
         finally:
-            source.close()
+            source.rows.close()
     return _write(service, name, data, options, table)
 
 
@@ -205,8 +205,8 @@ def _with_where(source: Source) -> Source:
     """Return a source whose stream says which rows it replaces."""
     if source.where is None:
         return source
-    schema = with_where(source.schema, to_sql(source.where))
-    return dataclasses.replace(source, schema=schema)
+    schema = with_where(source.plan.schema, to_sql(source.where))
+    return dataclasses.replace(source, plan=source.plan._replace(schema=schema))
 
 
 def _find_table(service: Service, name: str) -> Description | None:
@@ -231,7 +231,7 @@ def _create(
     cluster: ClusterStream | None,
 ) -> WriteResult:
     """Create or replace the table, or skip the write if the table exists."""
-    listed = _check_name_is_free(service, purpose, source.nbytes)
+    listed = _check_name_is_free(service, purpose, source.rows.nbytes)
     if listed and purpose.exist_ok:
         return _skip(service, purpose)
     purpose = purpose._replace(listed_before=listed)
@@ -250,7 +250,7 @@ def _add_rows(
     name = str(purpose.table)
     # without add_columns=True, opening the source has refused them
     existing = set(table.schema.names) if table.schema else set[str]()
-    unknown = [field for field in source.schema if field.name not in existing]
+    unknown = [field for field in source.plan.schema if field.name not in existing]
     added = new_columns(unknown, existing)
     if not len(added):
         return _upload(service, purpose, source, options, cluster, table)
@@ -322,7 +322,7 @@ def _upload(
     policy = CompressionPolicy(
         options.compression,
         service.link,
-        source.nbytes,
+        source.rows.nbytes,
         is_loopback=service.is_loopback,
     )
     stream: IPCStream | ClusterStream = IPCStream(source, policy)
@@ -335,9 +335,9 @@ def _upload(
             service.dialect.path(purpose.operation, name),
             parse_written,
             content_type=ARROW_STREAM,
-            nbytes=source.nbytes,
+            nbytes=source.rows.nbytes,
             on_sent=lambda sent: bar.update(sent, stream.rows),
-            replayable=source.replayable,
+            replayable=source.rows.replayable,
             is_compressed=lambda: stream.is_compressed,
         )
         result = None
@@ -406,7 +406,7 @@ def _goes_in_one(service: Service, source: Source) -> bool:
     # not replace
     if source.where is not None:
         return True
-    return source.nbytes is not None and source.nbytes <= part_bytes
+    return source.rows.nbytes is not None and source.rows.nbytes <= part_bytes
 
 
 def _send_upsert(
@@ -499,7 +499,7 @@ def _finish(
         deleted = 0
     facts = [
         count(stream.rows, "row"),
-        count(len(source.schema), "column"),
+        count(len(source.plan.schema), "column"),
         f"{result.sent} bytes",
     ]
     if updated is not None and inserted is not None:
@@ -520,7 +520,7 @@ def _finish(
         result.request_id,
     )
     return WriteResult(
-        _schema=source.schema if is_new else None,
+        _schema=source.plan.schema if is_new else None,
         rows=stream.rows,
         nbytes=result.sent,
         version=version,

@@ -109,7 +109,7 @@ class Slice(NamedTuple):
         return self._replace(batch=batch, version=convert.dictionaries.version)
 
 
-class Rows(Protocol):
+class _Piece(Protocol):
     """A chunk or a slice."""
 
     @property
@@ -121,12 +121,12 @@ class Rows(Protocol):
     def slice(self, start: int, length: int) -> Self: ...
 
 
-_RowsT = TypeVar("_RowsT", bound=Rows)
+_PieceT = TypeVar("_PieceT", bound=_Piece)
 
 
 def cut(
-    pieces: Iterable[_RowsT], next_bytes: Callable[[_RowsT], int]
-) -> Iterator[_RowsT]:
+    pieces: Iterable[_PieceT], next_bytes: Callable[[_PieceT], int]
+) -> Iterator[_PieceT]:
     """Cut each piece into about as many bytes as is asked for, at least one row.
 
     ``next_bytes(piece)`` is asked for each of them.

@@ -74,16 +74,17 @@ class IPCStream:
         self.length: int | None = None
         # the limit of one part of a multipart write
         self._max_bytes: int | None = None
-        self._is_small = source.nbytes is not None and source.nbytes <= MAX_BATCH_BYTES
+        size = source.rows.nbytes
+        self._is_small = size is not None and size <= MAX_BATCH_BYTES
         self._threads = 1 if self._is_small else _count_threads(source)
         self._converts = self._threads > 1
         # a small stream, which is made to count its bytes
         self._counted: list[_Encoded] | None = None
-        chose_none = policy.requested is None and source.nbytes is not None
+        chose_none = policy.requested is None and size is not None
         # servers may need a length, and conversion of so little costs no time
-        is_tiny = source.nbytes is not None and source.nbytes <= _TINY_BYTES
+        is_tiny = size is not None and size <= _TINY_BYTES
         is_counted = policy.disabled and (source.zero_copy or chose_none)
-        if (is_counted or is_tiny) and source.replayable:
+        if (is_counted or is_tiny) and source.rows.replayable:
             if self._is_small:
                 self._counted = list(self._messages())
                 self.length = sum(message.nbytes() for message in self._counted)
@@ -130,7 +131,7 @@ class IPCStream:
             messages = self._messages()
         else:
             messages = (message for message in self._counted)
-        if not self._is_small and not self._source.caller_thread_only:
+        if not self._is_small and not self._source.rows.caller_thread_only:
             messages = prefetch(messages)
         with contextlib.closing(messages):
             sent = time.perf_counter()
@@ -156,7 +157,7 @@ class IPCStream:
         """Count the bytes of the uncompressed stream without making them."""
         sink = pa.MockOutputStream()
         convert = self._source.converter() if self._converts else None
-        with pa.ipc.new_stream(sink, self._source.schema) as writer:
+        with pa.ipc.new_stream(sink, self._source.plan.schema) as writer:
             for rows in self._slices():
                 if convert is not None:
                     rows = rows.converted(convert)  # noqa: PLW2901  # the unconverted is released
@@ -171,7 +172,7 @@ class IPCStream:
         small body is one message.
         """
         source = self._source
-        remaining = source.rows
+        remaining = source.rows.count
         is_empty = True
         part = _PartSize(self._max_bytes)
         keys = KeyCheck(source.keys)
@@ -207,7 +208,7 @@ class IPCStream:
         keys.check()
         end = [_END_OF_STREAM]
         if is_empty:
-            writer = _Writer(source.schema, None, 0)
+            writer = _Writer(source.plan.schema, None, 0)
             end = [*writer.write(source.empty_batch()), _END_OF_STREAM]
         yield _Encoded(0, None, 0, end)
 
@@ -219,7 +220,7 @@ class IPCStream:
             is_cheap = codec is None and self._is_as_sent(rows)
             yield _Task(rows, codec, schema_bytes, is_cheap)
             if not schema_bytes and rows.batch.num_rows:
-                schema_bytes = len(self._source.schema.serialize())
+                schema_bytes = len(self._source.plan.schema.serialize())
             del rows
 
     def _slices(self) -> Iterator[Slice]:
@@ -227,13 +228,13 @@ class IPCStream:
         source = self._source
         convert = source.converter() if self._converts else None
         slices = source.slices() if convert else source.converted_slices()
-        joined = join(slices, convert, waits=not source.replayable)
+        joined = join(slices, convert, waits=not source.rows.replayable)
         return cut(joined, self._batch_bytes())
 
     def _batch_bytes(self) -> Callable[[Slice], int]:
         """Return what says how many bytes of a slice are the next batch."""
         policy = self._policy
-        least = least_bytes(len(self._source.schema))
+        least = least_bytes(len(self._source.plan.schema))
         batches_before = 0
         probes = 0
         if policy.adapts and not policy.link_known:
@@ -262,7 +263,7 @@ class IPCStream:
     def _is_as_sent(self, rows: Slice) -> bool:
         if not self._converts:
             return True
-        return bool(rows.batch.schema.equals(self._source.schema))
+        return bool(rows.batch.schema.equals(self._source.plan.schema))
 
 
 def _count_threads(source: Source) -> int:
@@ -270,9 +271,9 @@ def _count_threads(source: Source) -> int:
 
     One if batches depend on earlier ones, or the table is wide.
     """
-    if source.caller_thread_only or source.plan.dictionaries:
+    if source.rows.caller_thread_only or source.plan.dictionaries:
         return 1
-    batches = WORK_BYTES // max(MIN_BATCH_BYTES, least_bytes(len(source.schema)))
+    batches = WORK_BYTES // max(MIN_BATCH_BYTES, least_bytes(len(source.plan.schema)))
     return max(1, min(int(pa.cpu_count()), MAX_THREADS, batches - 2))
 
 
@@ -338,7 +339,7 @@ class _Encoder(threading.local):
     """Makes messages of slices. Each thread has its own writers."""
 
     def __init__(self, source: Source, *, converts: bool) -> None:
-        self._schema = source.schema
+        self._schema = source.plan.schema
         self._has_dictionaries = bool(source.plan.dictionaries)
         self._keys = source.keys
         self._convert = source.converter() if converts else None

@@ -1,13 +1,14 @@
-"""A `Source`: the data to send, as a schema in portable types and record batches.
+"""A `Source`: rows in chunks, and the plan of their columns.
 
-Each library's module makes one of its frames. A source has chunks (frames, partitions
-or record batches), which are cut here before they are read; `batching.py` says how.
+Each library's module makes the `Rows` of one of its frames, with the library's own
+types; `open_source` adds the `Plan`. Chunks (frames, partitions or record batches) are
+cut here before they are read; `batching.py` says how.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -25,23 +26,19 @@ from rt_frames._values.refusals import Refusals
 from rt_frames._values.upsert_keys import KeyCheck
 from rt_frames.errors import UnsupportedTypeError
 
-_UNKNOWN = Plan(pa.schema([]))
-
 
 @dataclass(frozen=True)
-class Source:
-    """The data to send.
+class Rows:
+    """The rows of a frame, as its library has them.
 
     Parameters
     ----------
     schema : pyarrow.Schema
-        The schema to send; until `open_source` has made it portable, the library's.
-    plan : Plan
-        How the columns are sent, once `open_source` has made it.
+        The library's types.
     chunks : callable
         Returns the rows; may be called again only if ``replayable``.
-    rows, nbytes : int or None
-        Size in memory; None if unknown.
+    count, nbytes : int or None
+        Number, and size in memory; None if unknown.
     replayable : bool
         Whether the data can be read a second time.
     zero_copy : bool
@@ -52,42 +49,56 @@ class Source:
         that belong to that thread.
     value_checked : set of str
         Columns that may have single values that cannot be sent.
-    keys : tuple of str
-        Key columns that are still to be checked, while the rows are converted.
-    where : Condition or None
-        What each row must match, checked whenever rows are converted.
     close : callable
         Releases a generator or reader, whether it was read or not.
     """
 
     schema: pa.Schema
     chunks: Callable[[], Iterable[Chunk]]
-    rows: int | None = None
+    count: int | None = None
     nbytes: int | None = None
     replayable: bool = True
     zero_copy: bool = True
     caller_thread_only: bool = False
     value_checked: frozenset[str] = frozenset()
+    close: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True)
+class Source:
+    """The data to send.
+
+    Parameters
+    ----------
+    rows : Rows
+        What is sent.
+    plan : Plan
+        How its columns are sent.
+    keys : tuple of str
+        Key columns that are still to be checked, while the rows are converted.
+    where : Condition or None
+        What each row must match, checked whenever rows are converted.
+    """
+
+    rows: Rows
+    plan: Plan
     keys: tuple[str, ...] = ()
     where: Condition | None = None
-    plan: Plan = _UNKNOWN
-    close: Callable[[], None] = lambda: None
+
+    @property
+    def zero_copy(self) -> bool:
+        """Whether the data lies in memory about as it is sent."""
+        return self.rows.zero_copy and self.plan.schema.equals(self.rows.schema)
 
     def without_rows(self) -> Source:
         """Return a source of the same columns without rows."""
-        return replace(
-            self,
-            chunks=list,
-            rows=0,
-            nbytes=0,
-            replayable=True,
-            caller_thread_only=False,
-        )
+        return Source(Rows(self.rows.schema, list, 0, 0), self.plan)
 
     def empty_batch(self) -> pa.RecordBatch:
         """Return a batch of the schema without rows."""
+        schema = self.plan.schema
         return pa.RecordBatch.from_arrays(
-            [pa.nulls(0, arrow) for arrow in self.schema.types], schema=self.schema
+            [pa.nulls(0, arrow) for arrow in schema.types], schema=schema
         )
 
     def converter(self, columns: list[str] | None = None) -> Converter:
@@ -98,10 +109,10 @@ class Source:
         plan = self.plan if columns is None else self.plan.select(columns)
         return Converter(plan, self.where)
 
-    def converted_slices(self) -> Iterator[Slice]:
-        """Yield the rows, converted to the schema."""
-        convert = self.converter()
-        for rows in self.slices():
+    def converted_slices(self, columns: list[str] | None = None) -> Iterator[Slice]:
+        """Yield the rows, converted to the schema, or to some of its columns."""
+        convert = self.converter(columns)
+        for rows in self.slices(columns):
             converted = rows.converted(convert)
             # a frame is released before the next is asked for: each may be large
             del rows
@@ -110,53 +121,45 @@ class Source:
                 yield converted
             del converted
 
-    def slices(self, columns: list[str] | None = None) -> Iterator[Slice]:
-        """Yield the rows as they lie in memory, with the named columns or all."""
-        return self._slices(self.chunks(), columns)
-
     def check_values(self, refusals: Refusals) -> None:
-        """Convert the `value_checked` columns, to fail before anything is sent."""
-        if self.nbytes is None or not self.value_checked:
+        """Convert columns in memory whose values may fail, before anything is sent."""
+        plan = self.plan
+        checked = self.rows.value_checked | plan.casts.keys() | plan.required
+        unrefused = checked - refusals.keys()
+        if self.rows.nbytes is None or not unrefused:
             return
-        unrefused = self.value_checked - refusals.keys()
-        names = [name for name in self.schema.names if name in unrefused]
-        chunks = list(self.chunks())
+        names = [name for name in plan.schema.names if name in unrefused]
         try:
-            self._try(chunks, names)
+            self._try(names)
         except UnsupportedTypeError:
             # column by column, to report each
             for name in names:
                 try:
-                    self._try(chunks, [name])
+                    self._try([name])
                 except UnsupportedTypeError as error:
                     refusals.setdefault(name, error)
 
-    def check_keys(self) -> None:
+    def check_keys(self, keys: list[str]) -> None:
         """Check the keys of rows in memory, to fail before anything is sent."""
-        keys = list(self.keys)
         check = KeyCheck(keys)
-        convert = self.converter(keys)
-        for rows in self.slices(keys):
-            batch = rows.converted(convert).batch
-            check.add([batch.column(name) for name in keys])
+        for rows in self.converted_slices(keys):
+            check.add([rows.batch.column(name) for name in keys])
         check.check()
 
     def check_where(self) -> None:
         """Check the condition on rows in memory, to fail before anything is sent."""
         if self.where is not None:
-            self._try(list(self.chunks()), columns_of(self.where))
+            self._try(columns_of(self.where))
 
-    def _try(self, chunks: list[Chunk], columns: list[str]) -> None:
-        convert = self.converter(columns)
-        for rows in self._slices(chunks, columns):
-            rows.converted(convert)
+    def _try(self, columns: list[str]) -> None:
+        for _ in self.converted_slices(columns):
+            pass
 
-    def _slices(
-        self, chunks: Iterable[Chunk], columns: list[str] | None
-    ) -> Iterator[Slice]:
+    def slices(self, columns: list[str] | None = None) -> Iterator[Slice]:
+        """Yield the rows as they lie in memory, with the named columns or all."""
         rows_before = 0
         last_origin = ""
-        for chunk in cut(chunks, self._range_bytes):
+        for chunk in cut(self.rows.chunks(), self._range_bytes):
             origin = chunk.origin
             if origin != last_origin:
                 rows_before = 0

@@ -115,8 +115,8 @@ class Plan(NamedTuple):
 
     def select(self, names: list[str]) -> Plan:
         """Return the plan of the named columns."""
-        schema = pa.schema([self.schema.field(name) for name in names])
-        return self._replace(schema=schema, required=self.required.intersection(names))
+        fields = [self.schema.field(name) for name in names]
+        return self._replace(schema=pa.schema(fields))
 
 
 def make_plan(
