@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rt_frames._protocol import operations
-from rt_frames._protocol.calls import Failure, Purpose, Request
+from rt_frames._protocol.calls import Failure, Purpose
 from rt_frames._protocol.meanings import Ending, explain, explain_unreadable
 from rt_frames._protocol.responses import Response
 
@@ -111,12 +111,11 @@ def failure_of(operation: str, step: str, ending: str) -> Failure:
     """Return what the package makes of an ending."""
     asked = OPERATIONS[operation]
     table = None if operation == "list" else "t"
-    request = Request(
-        Purpose(asked, table),
-        "/",
-        lambda _: None,
-        is_compressed=lambda: "compressed" in ending,
+    purpose = Purpose(
+        asked,
+        table,
         step=step,  # type: ignore[arg-type]
+        is_compressed=lambda: "compressed" in ending,
     )
     sent = 50 if ending in ("partly sent", "early") else 100
     how = ending if ending in HOW else "answered"
@@ -132,19 +131,19 @@ def failure_of(operation: str, step: str, ending: str) -> Failure:
         response,
         after,
         is_certain="folder" in ending,
+        has_size=False,
     )
-    failure = explain(request, end)
+    failure = explain(purpose, end)
     if failure is not None:
         return failure
-    return explain_unreadable(request, Response(200, {}, b"BODY"), "PROBLEM")
+    return explain_unreadable(purpose, Response(200, {}, b"BODY"), "PROBLEM")
 
 
 def meaning(operation: str, step: str, ending: str) -> Meaning:
     """Return a row of the file."""
     failure = failure_of(operation, step, ending)
     table = None if operation == "list" else "t"
-    purpose = Purpose(OPERATIONS[operation], table)
-    action = Request(purpose, "/", lambda _: None).action
+    action = Purpose(OPERATIONS[operation], table).action
     # the state depends on the kind of request alone, once it is known who acted
     sentence = [_generalize(failure.text, action), failure.cure, failure.hint]
     return Meaning(

@@ -100,7 +100,7 @@ class Session:
         if last is None:
             return self._log_attempt(request, upload)
         last.begin(
-            request,
+            request.purpose,
             lambda: upload.may_be_whole,
             lambda: self._find_late(request, upload),
         )
@@ -153,7 +153,7 @@ class Session:
             request.nbytes,
             has_body=request.body is not None,
             timeout_per_read=request.query is not None,
-            is_part=request.step in ("begin", "part"),
+            is_part=request.purpose.step == "part",
             complete=request.body is None,
         )
 
@@ -175,19 +175,20 @@ class Session:
             self.timeouts.write,
             min(self.timeouts.read, request.max_timeout),
         )
-        is_read = request.kind == "read"
+        is_read = request.purpose.kind == "read"
         return Head(request.method, request.path, headers, timeouts, is_read)
 
     def _read(self, request: Request, upload: Upload, reply: Reply) -> Outcome:
         """Read the body of a response, or the first rows in it."""
         if request.query and reply.status == 200 and upload.complete:
             return self._open_rows(request, reply)
+        is_read = request.purpose.kind == "read"
         max_bytes = MAX_RESPONSE_BYTES
-        if request.kind == "read" and reply.status < 400:
+        if is_read and reply.status < 400:
             max_bytes = MAX_LIST_BYTES
         response = _read_response(reply, max_bytes)
         # what a read returned is shown only if it cannot be parsed
-        is_shown = request.kind != "read" or response.status >= 300
+        is_shown = not is_read or response.status >= 300
         ending = Ending(
             "answered" if upload.complete else "early",
             sent=upload.sent,
@@ -195,8 +196,10 @@ class Session:
             response=self._redact(response) if is_shown else response,
             retry_after=_parse_retry_after(response),
             is_certain=self.transport.is_certain,
+            is_open=request.has_open_body,
+            has_size=upload.size is not None,
         )
-        failure = explain(request, ending)
+        failure = explain(request.purpose, ending)
         if failure is not None:
             return failure
         try:
@@ -204,7 +207,7 @@ class Session:
             self._check_tokens(value)
         except ValueError as error:
             problem = self._secrets.hide(str(error))
-            return explain_unreadable(request, self._redact(response), problem)
+            return explain_unreadable(request.purpose, self._redact(response), problem)
         return Result(value, request.id, upload.sent - upload.framing)
 
     def _check_tokens(self, value: object) -> None:
@@ -229,14 +232,15 @@ class Session:
         return Response(response.status, headers, text.encode(), problem or None)
 
     def _open_rows(self, request: Request, reply: Reply) -> Outcome:
-        """Open a streamed response and read its first batch.
+        """Open a streamed response and read its first batch."""
+        purpose = request.purpose
 
-        Later failures raise the request's error.
-        """
-
-        def fail(reason: str) -> Exception:
-            make_error = request.fail or OSError
-            return make_error(self._secrets.hide(reason), request.id)
+        def fail(reason: str) -> errors.TransportError:
+            return errors.TransportError(
+                f"could not {purpose.action}: {self._secrets.hide(reason)}",
+                table=purpose.table,
+                request_id=request.id,
+            )
 
         try:
             return Result(Rows(reply, fail, request.query or {}), request.id, 0)
@@ -246,11 +250,11 @@ class Session:
         except ValueError as error:
             response = Response(reply.status, {}, b"")
             problem = self._secrets.hide(str(error))
-            return explain_unreadable(request, response, problem)
+            return explain_unreadable(purpose, response, problem)
 
     def _explain_no_reply(self, request: Request, ending: Ending) -> Failure:
         """Return the failure of an attempt without a response."""
-        failure = explain(request, ending)
+        failure = explain(request.purpose, ending)
         assert failure is not None  # noqa: S101  # nosec B101  # no response, no success
         return failure
 

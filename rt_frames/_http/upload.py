@@ -92,6 +92,11 @@ class Upload:
     find_reply: Callable[[], Any] = lambda: None
 
     @property
+    def size(self) -> int | None:
+        """About how many bytes the body has, if it is known."""
+        return self.nbytes if self.length is None else self.length
+
+    @property
     def framing_header(self) -> tuple[str, str]:
         """The header that tells the service where the body ends."""
         if self.length is None:
@@ -109,8 +114,8 @@ class Upload:
     @property
     def may_reuse_connection(self) -> bool:
         """Whether to use a pooled connection, which the server may be closing."""
-        size = self.nbytes if self.length is None else self.length
-        return self.is_part or (size is not None and size <= SMALL)
+        is_small = self.size is not None and self.size <= SMALL
+        return self.is_part or is_small
 
     def fail(self, error: OSError) -> None:
         """Record the error without its traceback: it keeps the caller's data alive."""

@@ -37,6 +37,7 @@ Acted = Literal["no", "maybe"]
 Lacks = Literal["no", "maybe", "yes"]
 # "always" needs no second body; "again" repeats the request if its body can be read
 # again; "anew" begins a whole multipart write anew, if its source can be read again
+Step = Literal["", "empty", "begin", "part", "commit"]
 Repeat = Literal["never", "always", "again", "anew"]
 # bytes-like objects, in the order of sending
 Buffers = Iterable[Any]
@@ -107,8 +108,8 @@ class LastAttempt:
 
     Attributes
     ----------
-    request : Request or None
-        The request.
+    purpose : Purpose or None
+        Its purpose.
     may_be_whole : callable
         Returns whether the server may have received the whole request.
     find_late : callable
@@ -120,7 +121,7 @@ class LastAttempt:
         The outcome of the attempt before, if the service may have acted.
     """
 
-    request: Request | None = None
+    purpose: Purpose | None = None
     may_be_whole: Callable[[], bool] = lambda: False
     find_late: Callable[[], Result | Failure | None] = lambda: None
     outcome: Result | Failure | None = None
@@ -128,20 +129,20 @@ class LastAttempt:
 
     def begin(
         self,
-        request: Request,
+        purpose: Purpose,
         may_be_whole: Callable[[], bool],
         find_late: Callable[[], Result | Failure | None],
     ) -> None:
         """Record an attempt. What parts change is invisible until the commit."""
-        is_visible = request.kind not in ("read", "begin", "part")
+        is_visible = purpose.kind not in ("read", "begin", "part")
         self.unknown = find_unknown(self.outcome)
         # an interrupt here must not pair the request before with this outcome
         if self.unknown is None:
-            self.request = None
+            self.purpose = None
         self.may_be_whole = may_be_whole if self.unknown is None else lambda: True
         self.find_late = find_late
         self.outcome = None
-        self.request = request if is_visible else None
+        self.purpose = purpose if is_visible else None
 
     def end(self, outcome: Result | Failure) -> None:
         """Record the outcome. It is unknown if that of an earlier attempt is."""
@@ -152,11 +153,11 @@ class LastAttempt:
     @property
     def may_be_sent(self) -> bool:
         """Whether the service may have received the request."""
-        return self.request is not None and self.may_be_whole()
+        return self.purpose is not None and self.may_be_whole()
 
     def clear(self) -> None:
         """Forget the attempt, which holds the caller's data."""
-        self.request = None
+        self.purpose = None
         self.may_be_whole = lambda: False
         self.find_late = lambda: None
         self.outcome = None
@@ -164,12 +165,12 @@ class LastAttempt:
 
 
 class Purpose(NamedTuple):
-    """The purpose of a request: facts for errors that only the caller knows.
+    """The purpose of a request: what it is for, and what errors say of it.
 
     Parameters
     ----------
     operation, table : Operation, str
-        Named in errors.
+        Named in errors. A part has the operation of the whole write.
     rows : int, optional
         Number of rows, reported in errors.
     exhausts_source : bool
@@ -180,6 +181,11 @@ class Purpose(NamedTuple):
         Whether the table was listed before; None if nobody listed the tables.
     cures : dict of error to str
         Cures for some errors.
+    step : str
+        Of a multipart write: the "empty" table that it starts with, the request to
+        "begin" it, a "part", which is invisible until the commit, or the "commit".
+    is_compressed : callable
+        Returns whether what was sent holds compressed Arrow buffers.
     last_attempt : LastAttempt, optional
         Records each attempt, for the note of an interrupt.
     """
@@ -191,17 +197,29 @@ class Purpose(NamedTuple):
     exist_ok: bool = False
     listed_before: bool | None = None
     cures: Cures = NO_CURES
+    step: Step = ""
+    is_compressed: Callable[[], bool] = bool
     last_attempt: LastAttempt | None = None
+
+    @property
+    def kind(self) -> str:
+        """The kind of request, as `rt_frames._protocol.meanings` names it."""
+        return self.step or self.operation.effect
+
+    @property
+    def action(self) -> str:
+        """The operation in the words of errors, such as "create table 'a'"."""
+        return self.operation.action.format(f"table {self.table!r}")
 
 
 @dataclass(frozen=True)
 class Request:
-    """One HTTP request, and the parser of its response.
+    """What HTTP needs of one request, and the parser of its response.
 
     Parameters
     ----------
     purpose : Purpose
-        The operation, and facts for its errors.
+        What the request is for; HTTP passes it on.
     path, method, content_type, headers : str, and dict of str to str
         As HTTP has them; the session adds its own headers.
     parse : callable
@@ -216,16 +234,8 @@ class Request:
         Called after each piece with the total bytes sent.
     replayable : bool
         Whether the body can be iterated again.
-    is_compressed : callable, optional
-        Returns whether what was iterated holds compressed Arrow buffers.
     query : dict, optional
         A query, whose response is read as rows.
-    fail : callable, optional
-        Of a query: called with the reason why the rows are incomplete, and the id;
-        returns the exception to raise.
-    step : str
-        Of a multipart write: the "empty" table that it starts with, the request to
-        "begin" it, a "part", which is invisible until the commit, or the "commit".
     max_timeout : float
         Upper limit for the configured connect and read timeouts.
     id : str
@@ -243,32 +253,15 @@ class Request:
     nbytes: int | None = None
     on_sent: Callable[[int], None] | None = None
     replayable: bool = True
-    is_compressed: Callable[[], bool] | None = None
     query: Mapping[str, Any] | None = None
-    fail: Callable[[str, str], Exception] | None = None
-    step: Literal["", "empty", "begin", "part", "commit"] = ""
     max_timeout: float = math.inf
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     @property
-    def operation(self) -> Operation:
-        """The operation of the whole write, of which this may be a part."""
-        return self.purpose.operation
-
-    @property
-    def kind(self) -> str:
-        """The kind of request, as `rt_frames._protocol.meanings` names it."""
-        return self.step or self.operation.effect
-
-    @property
     def has_open_body(self) -> bool:
         """Whether the documentation leaves the body of a success open."""
-        return self.operation.is_documented_at(self.path, self.purpose.table)
-
-    @property
-    def action(self) -> str:
-        """The operation in the words of errors, such as "create table 'a'"."""
-        return self.operation.action.format(f"table {self.purpose.table!r}")
+        purpose = self.purpose
+        return purpose.operation.is_documented_at(self.path, purpose.table)
 
 
 class Result(NamedTuple):

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rt_frames import errors
-from rt_frames._protocol.calls import Acted, Failure, Lacks, Repeat, Request
+from rt_frames._protocol.calls import Acted, Failure, Lacks, Purpose, Repeat
 from rt_frames._protocol.responses import (
     MAX_MESSAGE,
     find_code,
@@ -319,6 +319,10 @@ class Ending:
         Seconds that the service asks to wait.
     is_certain : bool
         Whether the response is surely the service's, and about this request.
+    is_open : bool
+        Whether the documentation leaves the body of a success open.
+    has_size : bool
+        Whether it is known about how many bytes the body has.
     """
 
     how: How
@@ -328,6 +332,8 @@ class Ending:
     response: Response | None = None
     retry_after: float | None = None
     is_certain: bool = False
+    is_open: bool = False
+    has_size: bool = True
 
     @property
     def amount(self) -> str:
@@ -336,20 +342,20 @@ class Ending:
         return f"{format_bytes(self.sent)}{whole}"
 
 
-def explain(request: Request, ending: Ending) -> Failure | None:
+def explain(purpose: Purpose, ending: Ending) -> Failure | None:
     """Return why an attempt failed, or None if its response is a success."""
-    failure = _explain(request, ending)
+    failure = _explain(purpose, ending)
     return failure and dataclasses.replace(
         failure, sent=ending.sent, retry_after=ending.retry_after
     )
 
 
-def _explain(request: Request, ending: Ending) -> Failure | None:
+def _explain(purpose: Purpose, ending: Ending) -> Failure | None:
     response = ending.response
     if response is None:
-        return _explain_unconfirmed(request, ending)
+        return _explain_unconfirmed(purpose, ending)
     if response.status >= 300:
-        return _explain_refusal(request, ending, response)
+        return _explain_refusal(purpose, ending, response)
     doubt = ""
     how: How = "all sent" if ending.how == "answered" else "early"
     if response.status < 200:
@@ -359,14 +365,14 @@ def _explain(request: Request, ending: Ending) -> Failure | None:
         doubt = (
             f"the service responded {response.status} before the whole body was sent"
         )
-    elif request.operation.effect != "read":
+    elif purpose.operation.effect != "read":
         doubt = _DOUBTS.get(response.status, f"unexpected status {response.status}")
         if response.status in _CONFIRMING:
-            doubt = find_doubt(response, is_open=request.has_open_body)
+            doubt = find_doubt(response, is_open=ending.is_open)
     if not doubt:
         return None
     unconfirmed = dataclasses.replace(ending, how=how, reason=doubt)
-    return _explain_unconfirmed(request, unconfirmed)
+    return _explain_unconfirmed(purpose, unconfirmed)
 
 
 def may_lack_operation(error: errors.ResponseError) -> bool:
@@ -379,27 +385,27 @@ def may_lack_operation(error: errors.ResponseError) -> bool:
     )
 
 
-def cure_unknown(request: Request) -> str:
+def cure_unknown(purpose: Purpose) -> str:
     """Return what to do if nothing is known of a request that was sent."""
-    cure = request.purpose.cures.get(errors.OutcomeUnknown)
-    return cure or _find(request, "all sent").cure
+    cure = purpose.cures.get(errors.OutcomeUnknown)
+    return cure or _find(purpose, "all sent").cure
 
 
-def explain_unreadable(request: Request, response: Response, problem: str) -> Failure:
+def explain_unreadable(purpose: Purpose, response: Response, problem: str) -> Failure:
     """Return the failure of a success whose body cannot be parsed."""
     message = shorten(make_printable(problem), MAX_MESSAGE)
     body = show_body(response)
-    text = f"could not {request.action}: {message}"
+    text = f"could not {purpose.action}: {message}"
     if body:
         text += f"; the body starts with {shorten(body, 100)!r}"
     facts = {"status": response.status, "message": message, "body": body}
-    return _failure(request, _find(request, "unreadable"), text, facts)
+    return _failure(purpose, _find(purpose, "unreadable"), text, facts)
 
 
-def _explain_unconfirmed(request: Request, ending: Ending) -> Failure:
+def _explain_unconfirmed(purpose: Purpose, ending: Ending) -> Failure:
     """Return the failure of an attempt without a response that says what was done."""
-    meaning = _find(request, ending.how)
-    about_table = f"table {request.purpose.table!r}: "
+    meaning = _find(purpose, ending.how)
+    about_table = f"table {purpose.table!r}: "
     facts = {}
     if issubclass(meaning.error, errors.TransportError):
         facts["bytes_sent"] = ending.sent
@@ -407,38 +413,38 @@ def _explain_unconfirmed(request: Request, ending: Ending) -> Failure:
         text = f"could not connect to {ending.reason}"
     elif meaning.error is errors.TLSError:
         text = f"could not verify the certificate of {ending.reason}"
-    elif request.operation.effect == "read":
-        text = f"could not {request.action}: {ending.reason}"
+    elif purpose.operation.effect == "read":
+        text = f"could not {purpose.action}: {ending.reason}"
     elif meaning.error is errors.UploadInterrupted:
         text = (
             f"{about_table}the connection failed after sending {ending.amount} "
             f"({ending.reason})"
         )
-    elif request.step == "commit":
+    elif purpose.step == "commit":
         text = f"{about_table}the commit began ({ending.reason})"
-    elif request.step == "empty":
+    elif purpose.step == "empty":
         text = f"{about_table}creating it without rows began ({ending.reason})"
     else:
         amount = "everything"
         if ending.how != "all sent":
             amount = format_bytes(ending.sent)
         text = f"{about_table}{amount} was sent ({ending.reason})"
-    return _failure(request, meaning, text, facts)
+    return _failure(purpose, meaning, text, facts)
 
 
-def _explain_refusal(request: Request, ending: Ending, response: Response) -> Failure:
+def _explain_refusal(purpose: Purpose, ending: Ending, response: Response) -> Failure:
     """Return the failure for a status of 300 or more."""
     status = response.status
     message = find_message(response)
-    says = _find_word(request, ending, message)
+    says = _find_word(ending, message)
     # a broken server may send any three digits
     hundreds = min(status // 100, 6)
-    meaning = _find(request, str(status), f"{hundreds}xx", says=says)
+    meaning = _find(purpose, str(status), f"{hundreds}xx", says=says)
     reason = message or _phrase(status)
     if meaning.error is errors.OutcomeUnknown:
         reason = f"{status}, {reason}"
         unknown = dataclasses.replace(ending, how="all sent", reason=reason)
-        failure = _explain_unconfirmed(request, unknown)
+        failure = _explain_unconfirmed(purpose, unknown)
         return dataclasses.replace(failure, repeat=meaning.repeat, cure=meaning.cure)
     facts = {
         "status": status,
@@ -450,11 +456,11 @@ def _explain_refusal(request: Request, ending: Ending, response: Response) -> Fa
         meaning = meaning._replace(cure=_wait(ending.retry_after))
     if meaning.error is errors.RedirectError:
         reason = f"redirected to {find_new_host(response)}"
-    elif meaning.error is errors.PayloadTooLarge and request.operation.effect != "read":
+    elif meaning.error is errors.PayloadTooLarge and purpose.operation.effect != "read":
         reason += f" (sent {ending.amount})"
-    text = f"could not {request.action}: {status}, {reason}"
-    hint = _find_hint(request, ending)
-    failure = dataclasses.replace(_failure(request, meaning, text, facts), hint=hint)
+    text = f"could not {purpose.action}: {status}, {reason}"
+    hint = _find_hint(purpose, ending)
+    failure = dataclasses.replace(_failure(purpose, meaning, text, facts), hint=hint)
     # some servers say it themselves
     if "nothing was " in message:
         failure = dataclasses.replace(failure, state="")
@@ -465,7 +471,7 @@ def _wait(seconds: float) -> str:
     return f"wait {max(seconds, 1):,.0f} s before the next call"
 
 
-def _find_word(request: Request, ending: Ending, message: str) -> str:
+def _find_word(ending: Ending, message: str) -> str:
     """Return the word of a row for what a response says, or "".
 
     "itself": it says itself what to do, as that of a folder.
@@ -480,11 +486,10 @@ def _find_word(request: Request, ending: Ending, message: str) -> str:
     if ending.is_certain:
         return "itself"
     # a source of unknown size may be slow
-    is_slow = request.length is None and request.nbytes is None
-    return "slow" if is_slow else ""
+    return "" if ending.has_size else "slow"
 
 
-def _find_hint(request: Request, ending: Ending) -> str:
+def _find_hint(purpose: Purpose, ending: Ending) -> str:
     """Return what may help besides the cure, by what was sent and who responded."""
     response = ending.response
     if response is None or ending.is_certain:
@@ -492,12 +497,8 @@ def _find_hint(request: Request, ending: Ending) -> str:
     if response.status == 413 and b"nginx" in response.body.lower():
         return _NGINX
     if response.status in _UNREADABLE:
-        return _WITHOUT_CODEC if _is_compressed(request) else ""
+        return _WITHOUT_CODEC if purpose.is_compressed() else ""
     return ""
-
-
-def _is_compressed(request: Request) -> bool:
-    return request.is_compressed is not None and request.is_compressed()
 
 
 def _phrase(status: int) -> str:
@@ -508,10 +509,10 @@ def _phrase(status: int) -> str:
         return "without a message"
 
 
-def _find(request: Request, *endings: str, says: str = "") -> Meaning:
+def _find(purpose: Purpose, *endings: str, says: str = "") -> Meaning:
     """Return the first row that fits."""
-    kind = request.kind
-    requests = {"any", kind, f"{kind}:{request.operation.name}"}
+    kind = purpose.kind
+    requests = {"any", kind, f"{kind}:{purpose.operation.name}"}
     for meaning in MEANINGS:
         if requests.isdisjoint(meaning.requests.split("|")):
             continue
@@ -523,14 +524,14 @@ def _find(request: Request, *endings: str, says: str = "") -> Meaning:
 
 
 def _failure(
-    request: Request, meaning: Meaning, text: str, facts: dict[str, Any]
+    purpose: Purpose, meaning: Meaning, text: str, facts: dict[str, Any]
 ) -> Failure:
     return Failure(
         meaning.error,
         text,
         meaning.acted,
         meaning.repeat,
-        _state(request, meaning),
+        _state(purpose, meaning),
         meaning.cure,
         facts,
         lacks=meaning.lacks,
@@ -538,9 +539,9 @@ def _failure(
     )
 
 
-def _state(request: Request, meaning: Meaning) -> str:
+def _state(purpose: Purpose, meaning: Meaning) -> str:
     """Return what became of the table, as far as this request alone shows."""
-    kind = request.kind
+    kind = purpose.kind
     if issubclass(meaning.error, errors.ConnectError | errors.TLSError):
         is_alone = kind in ("read", "rows", "change")
         return "nothing was sent" if is_alone else "this request was not sent"

@@ -114,10 +114,8 @@ class ClusterStream:
         from distributed import as_completed
 
         # without what cannot be pickled
-        purpose = request.purpose._replace(last_attempt=None)
-        picklable = dataclasses.replace(
-            request, purpose=purpose, on_sent=None, is_compressed=None
-        )
+        purpose = request.purpose._replace(last_attempt=None, is_compressed=bool)
+        picklable = dataclasses.replace(request, purpose=purpose, on_sent=None)
         self.rows = 0
         sent = 0
         with _begin(self._client) as write_id:
@@ -236,7 +234,8 @@ def _send_partition(
         job.compression, job.service.link, is_loopback=job.service.is_loopback
     )
     stream = IPCStream(source, policy)
-    request = dataclasses.replace(request, is_compressed=lambda: stream.is_compressed)
+    purpose = request.purpose._replace(is_compressed=lambda: stream.is_compressed)
+    request = dataclasses.replace(request, purpose=purpose)
     try:
         sent, failure = send_parts(stream, job.service, request, number)
     finally:

@@ -15,7 +15,6 @@ from rt_frames._protocol.calls import (
     Failure,
     LastAttempt,
     Purpose,
-    Request,
     Result,
 )
 from rt_frames._protocol.meanings import cure_unknown
@@ -63,8 +62,8 @@ class noting_interrupts:  # noqa: N801  # a context manager
 
 def _explain(last: LastAttempt) -> str:
     """Return what became of a request that was sent whole, or "" if nothing was."""
-    request = last.request
-    if request is None or not last.may_be_whole():
+    purpose = last.purpose
+    if purpose is None or not last.may_be_whole():
         return ""
     result = last.outcome
     if result is None:
@@ -75,16 +74,16 @@ def _explain(last: LastAttempt) -> str:
         # a refusal is no news: nothing was changed
         return ""
     if isinstance(result, Result):
-        return _note(request, _was_done(version_in(result.value)))
-    return _note(request, "")
+        return _note(purpose, _was_done(version_in(result.value)))
+    return _note(purpose, "")
 
 
-def _note(request: Request, state: str) -> str:
-    without_rows = " without rows" if request.step == "empty" else ""
+def _note(purpose: Purpose, state: str) -> str:
+    without_rows = " without rows" if purpose.step == "empty" else ""
     if not state:
-        state = f"it may still be carried out: {cure_unknown(request)}"
+        state = f"it may still be carried out: {cure_unknown(purpose)}"
     return (
-        f"the request to {request.action}{without_rows} was sent before the interrupt; "
+        f"the request to {purpose.action}{without_rows} was sent before the interrupt; "
         f"{state}"
     )
 

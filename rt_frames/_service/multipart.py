@@ -19,11 +19,11 @@ from dataclasses import replace
 from rt_frames import errors
 from rt_frames._http.session import Outcome, retry
 from rt_frames._protocol.calls import (
-    JSON,
     Explanation,
     Failure,
     Request,
     Result,
+    Step,
     upload_query,
 )
 from rt_frames._protocol.operations import (
@@ -143,13 +143,13 @@ class MultipartUpload:
 
     @property
     def _replaces(self) -> bool:
-        return self._request.operation in (REPLACE, ALTER)
+        return self._request.purpose.operation in (REPLACE, ALTER)
 
     def _attempt(self, request: Request) -> Outcome:
         """Create an upload, send its parts and commit them."""
         self.commit_started = False
-        create = replace(self._control(BEGIN_PARTS), parse=parse_upload, step="begin")
-        created = self._session.send(create)
+        begin = self._control(BEGIN_PARTS, "begin")
+        created = self._session.send(replace(begin, parse=parse_upload))
         if isinstance(created, Failure):
             return created
         upload = upload_query(created.value)
@@ -167,14 +167,10 @@ class MultipartUpload:
         self._sent += sent
         if failure is not None:
             return failure
-        complete = replace(
-            self._control(COMMIT_PARTS, upload),
-            replayable=False,
-            step="commit",
-        )
+        commit = self._control(COMMIT_PARTS, "commit", upload)
         self.commit_started = True
         try:
-            outcome = self._session.send(complete)
+            outcome = self._session.send(replace(commit, replayable=False))
         except BaseException:
             # an interrupt may come before the request is whole
             last = request.purpose.last_attempt
@@ -185,18 +181,16 @@ class MultipartUpload:
         self.commit_started = not outcome.is_final
         return outcome
 
-    def _control(self, operation: Operation, query: str = "") -> Request:
+    def _control(self, operation: Operation, step: Step, query: str = "") -> Request:
         """Return a request about the whole upload, without a body."""
-        return replace(
-            self._request,
-            path=self._path(operation) + query,
-            content_type=JSON,
+        request = self._request
+        return Request(
+            request.purpose._replace(step=step, is_compressed=bool),
+            self._path(operation) + query,
+            request.parse,
             body=[[b""]],
             length=0,
-            on_sent=None,
-            replayable=True,
-            step="part",
-            is_compressed=None,
+            id=request.id,
         )
 
     def _path(self, operation: Operation) -> str:
@@ -204,7 +198,7 @@ class MultipartUpload:
 
     def _abort(self, upload: str) -> None:
         """Ask the server to discard the parts, which otherwise expire."""
-        request = self._control(ABORT_PARTS, upload)
+        request = self._control(ABORT_PARTS, "part", upload)
         for _ in range(2):
             attempt_id = str(uuid.uuid4())
             request = replace(request, max_timeout=ABORT_SECONDS, id=attempt_id)
@@ -234,11 +228,11 @@ def send_parts(
         for number, body in enumerate(bodies):
             part = replace(
                 request,
+                purpose=request.purpose._replace(step="part"),
                 path=f"{request.path}&upload_part_id={part_id(partition, number)}",
                 body=body,
                 on_sent=report,
                 replayable=False,
-                step="part",
             )
             outcome = service.session.send(part)
             if isinstance(outcome, Failure):

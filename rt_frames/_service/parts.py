@@ -91,7 +91,7 @@ def _leaving_no_empty_table(service: Service, request: Request) -> Iterator[None
         raise
     except BaseException as error:
         last = request.purpose.last_attempt
-        if last is None or last.request is None or last.request.step != "empty":
+        if last is None or last.purpose is None or last.purpose.step != "empty":
             raise
         # without a response, the note of the interrupt says what to do
         if isinstance(last.outcome, Result):
@@ -206,7 +206,9 @@ def _empty_request(
     """Return the request that creates a table with the columns of a write."""
     name = str(request.purpose.table)
     empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
-    purpose = request.purpose._replace(operation=CREATE)
+    purpose = request.purpose._replace(
+        operation=CREATE, step="empty", is_compressed=bool
+    )
     if if_exists == "fail" and purpose.listed_before is False:
         purpose = purpose._replace(
             cures={**purpose.cures, errors.TableExistsError: _REPEATED}
@@ -219,7 +221,6 @@ def _empty_request(
         body=empty,
         length=empty.length,
         replayable=request.replayable,
-        step="empty",
     )
 
 

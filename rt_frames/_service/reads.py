@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from rt_frames import errors
 from rt_frames._frames.where import check
-from rt_frames._protocol.calls import Failure, Purpose
 from rt_frames._protocol.meanings import may_lack_operation
 from rt_frames._protocol.operations import INDICES, QUERY
 from rt_frames._protocol.responses import parse_indices, parse_no_rows
-from rt_frames._service.outcome import make_error
 from rt_frames._service.where import write_where
 
 if TYPE_CHECKING:
@@ -24,16 +22,6 @@ def read_rows(
     service: Service, name: str, content: Mapping[str, Any], *, since: int | None = None
 ) -> Rows:
     """Make a query. Its rows are read lazily."""
-    purpose = Purpose(QUERY, name)
-
-    def fail(reason: str, request_id: str) -> errors.RemoteError:
-        failure = Failure(
-            errors.TransportError,
-            f"could not read table {name!r}: {reason}",
-            facts={"request_id": request_id},
-        )
-        return make_error(failure, purpose)
-
     rows: Rows = service.ask(
         QUERY,
         name,
@@ -41,7 +29,6 @@ def read_rows(
         parse_no_rows,
         since=since,
         query=content,
-        fail=fail,
     )
     return rows
 

@@ -122,9 +122,9 @@ class _Rewriting:
         service = self._service
         purpose = Purpose(ALTER, self._name)
         with noting_interrupts(purpose) as noted:
-            request = Request(noted, "", parse_version, content_type=ARROW_STREAM)
             if service.replaces_in_one:
-                return self._replace(request)
+                return self._replace(noted)
+            request = Request(noted, "", parse_version, content_type=ARROW_STREAM)
             upload = MultipartUpload(service, request, self._send_parts)
             return upload.run(
                 self._explain_outcome, lambda: (self._before.version, self.rows)
@@ -137,25 +137,25 @@ class _Rewriting:
             self._service, self._name, self._before, if_changed=_CHECK_COLUMNS
         )
 
-    def _replace(self, request: Request) -> Result:
+    def _replace(self, purpose: Purpose) -> Result:
         """Replace the newest version in one request, unless it has changed since."""
         service = self._service
         self._describe()
         source = self._open()
         with contextlib.closing(source.rows):
             stream = self._stream(source)
-            whole = dataclasses.replace(
-                request,
-                purpose=request.purpose._replace(cures=_CURES),
-                path=service.dialect.path(REPLACE, self._name),
+            request = Request(
+                purpose._replace(cures=_CURES),
+                service.dialect.path(REPLACE, self._name),
+                parse_version,
+                content_type=ARROW_STREAM,
                 headers={"If-Match": str(self._before.etag)},
                 body=stream,
                 length=stream.length,
                 nbytes=source.rows.nbytes,
                 replayable=False,
-                is_compressed=lambda: stream.is_compressed,
             )
-            result = service.send(whole, self._explain_outcome)
+            result = service.send(request, self._explain_outcome)
         self.rows = stream.rows
         return result
 

@@ -171,7 +171,7 @@ class Service:
             failure = reclassify_exists(failure, purpose.table, listed)
         elif failure.acted == "maybe" and explain is not None:
             failure = explained(failure, explain)
-        elif failure.acted == "maybe" and request.kind == "rows":
+        elif failure.acted == "maybe" and purpose.kind == "rows":
             failure = explain_by_list(self, purpose, failure)
         elif failure.lacks == "yes":
             failure = self._name_dialect(failure)
@@ -192,13 +192,12 @@ class Service:
         if before is not None:
             purpose = before._replace(operation=LIST, exist_ok=False, cures=NO_CURES)
         headers = fresh_headers() if self.dialect.has(operations.DESCRIBE) else {}
-        request = Request(
-            purpose, self.dialect.path(LIST), parse_table_names, "GET", headers=headers
-        )
-        if request.has_open_body:
+        path = self.dialect.path(LIST)
+        parse: Callable[[Response], Any] = parse_table_names
+        if LIST.is_documented_at(path, None):
             # to a write, a list in another form is one that tells nothing
             parse = parse_open_names if before is None else parse_told_names
-            request = dataclasses.replace(request, parse=parse)
+        request = Request(purpose, path, parse, "GET", headers=headers)
         return self.list_pages(request, retries)
 
     def list_pages(
@@ -226,7 +225,7 @@ class Service:
                 seconds = self._options.timeouts.read
                 problem = f"{len(tokens):,} pages took the whole read timeout, {seconds:g} s; increase the timeout"
             if problem:
-                text = f"could not {first.action}: {problem}"
+                text = f"could not {first.purpose.action}: {problem}"
                 facts = {"status": 200, "request_id": result.request_id, "attempts": 1}
                 failure = Failure(errors.ResponseError, text, facts=facts)
                 raise make_error(failure, first.purpose)

@@ -331,14 +331,13 @@ def _upload(
     start = time.monotonic()
     with Progress(options.progress, stream.length, name) as bar:
         request = Request(
-            purpose,
+            purpose._replace(is_compressed=lambda: stream.is_compressed),
             service.dialect.path(purpose.operation, name),
             parse_written,
             content_type=ARROW_STREAM,
             nbytes=source.rows.nbytes,
             on_sent=lambda sent: bar.update(sent, stream.rows),
             replayable=source.rows.replayable,
-            is_compressed=lambda: stream.is_compressed,
         )
         result = None
         try:
@@ -363,10 +362,10 @@ def _refuses_codec(
     """Return whether rows that "auto" compressed may be stored if they are not."""
     if options.compression != "auto" or not request.replayable:
         return False
-    is_compressed = request.is_compressed is not None and request.is_compressed()
     names_codec = re.search(r"(?i)compress|codec|zstd|lz4", error.message)
-    is_refused = error.status in (400, 422) and names_codec
-    return is_compressed and (error.status == 415 or bool(is_refused))
+    is_refused = error.status in (400, 422) and names_codec is not None
+    is_refused = is_refused or error.status == 415
+    return is_refused and request.purpose.is_compressed()
 
 
 def _send(
@@ -377,11 +376,11 @@ def _send(
     options: WriteOptions,
     table: Description | None,
 ) -> Result:
-    is_upsert = request.operation == UPSERT
+    purpose = request.purpose
+    is_upsert = purpose.operation == UPSERT
     is_whole = isinstance(stream, IPCStream) and _goes_in_one(service, source)
     if not is_upsert and not is_whole:
         return send_in_parts(service, request, source, stream, options.if_exists)
-    name = request.purpose.table
     whole = dataclasses.replace(
         request,
         body=stream,  # type: ignore[arg-type]
@@ -390,7 +389,7 @@ def _send(
     explain = None
     if table is not None:
         explain = functools.partial(
-            explain_rows, service, request.operation, str(name), table
+            explain_rows, service, purpose.operation, str(purpose.table), table
         )
     if is_upsert:
         return _send_upsert(service, whole, options, explain)
@@ -437,7 +436,7 @@ def _send_whole(
     try:
         return service.send(request, explain)
     except errors.ResponseError as error:
-        operation = request.operation
+        operation = request.purpose.operation
         is_own = operation in (UPSERT, REPLACE_WHERE)
         if is_own and not _refuses_codec(error, request, options):
             name = str(request.purpose.table)
