@@ -2,7 +2,7 @@
 
 ::
 
-    RemoteError                       .table .request_id .rows .attempts
+    RemoteError                       .table .request_id .rows .attempts .done
     ├── NotConnectedError             no service was configured
     ├── UnsupportedTypeError          also a TypeError: unsupported columns   .columns
     ├── AlterationError               also a ValueError: schemas that do not match
@@ -48,6 +48,8 @@ class RemoteError(Exception):
         Rows of the frame, if known.
     attempts : int
         Number of attempts to send the request.
+    done : str
+        What the call had changed before, in commits of its own; "" if nothing.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class RemoteError(Exception):
     request_id: str | None = None
     rows: int | None = None
     attempts: int = 0
+    done: str = ""
 
     def __init__(self, text: str, **facts: Any) -> None:
         super().__init__(text)

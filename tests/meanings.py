@@ -114,7 +114,7 @@ def failure_of(operation: str, step: str, ending: str) -> Failure:
     purpose = Purpose(
         asked,
         table,
-        step=step,  # type: ignore[arg-type]
+        stage=step,  # type: ignore[arg-type]
         is_compressed=lambda: "compressed" in ending,
     )
     sent = 50 if ending in ("partly sent", "early") else 100

@@ -153,7 +153,7 @@ class Session:
             request.nbytes,
             has_body=request.body is not None,
             timeout_per_read=request.query is not None,
-            is_part=request.purpose.step == "part",
+            is_part=request.purpose.stage == "part",
             complete=request.body is None,
         )
 
@@ -175,14 +175,15 @@ class Session:
             self.timeouts.write,
             min(self.timeouts.read, request.max_timeout),
         )
-        is_read = request.purpose.kind == "read"
-        return Head(request.method, request.path, headers, timeouts, is_read)
+        return Head(
+            request.method, request.path, headers, timeouts, request.purpose.is_read
+        )
 
     def _read(self, request: Request, upload: Upload, reply: Reply) -> Outcome:
         """Read the body of a response, or the first rows in it."""
         if request.query and reply.status == 200 and upload.complete:
             return self._open_rows(request, reply)
-        is_read = request.purpose.kind == "read"
+        is_read = request.purpose.is_read
         max_bytes = MAX_RESPONSE_BYTES
         if is_read and reply.status < 400:
             max_bytes = MAX_LIST_BYTES

@@ -35,15 +35,21 @@ _UPSERT_RULES = (
 
 Acted = Literal["no", "maybe"]
 Lacks = Literal["no", "maybe", "yes"]
+Stage = Literal["", "empty", "begin", "part", "commit"]
 # "always" needs no second body; "again" repeats the request if its body can be read
 # again; "anew" begins a whole multipart write anew, if its source can be read again
-Step = Literal["", "empty", "begin", "part", "commit"]
 Repeat = Literal["never", "always", "again", "anew"]
 # bytes-like objects, in the order of sending
 Buffers = Iterable[Any]
 # the cure for an error, which only the caller knows
 Cures = Mapping["type[errors.RemoteError]", str]
 NO_CURES: Cures = {}
+# what an error says of its step, which is not the whole call
+_OF_A_STEP = {
+    "nothing was sent": "this step was not sent",
+    "nothing was changed": "this step changed nothing",
+    "nothing was stored": "no row was stored",
+}
 
 
 class Explanation(NamedTuple):
@@ -151,9 +157,9 @@ class LastAttempt:
             self.outcome = find_unknown(outcome, self.unknown) or outcome
 
     @property
-    def may_be_sent(self) -> bool:
-        """Whether the service may have received the request."""
-        return self.purpose is not None and self.may_be_whole()
+    def sent(self) -> Purpose | None:
+        """The purpose, if the service may have received the request."""
+        return self.purpose if self.may_be_whole() else None
 
     def clear(self) -> None:
         """Forget the attempt, which holds the caller's data."""
@@ -162,6 +168,32 @@ class LastAttempt:
         self.find_late = lambda: None
         self.outcome = None
         self.unknown = None
+
+
+class Steps(NamedTuple):
+    """The other steps of a call that makes several, each in one commit.
+
+    Parameters
+    ----------
+    done, left : str
+        Which steps were done before, and which were not sent; "" if there are none.
+    again : str
+        What the same call would do now.
+    """
+
+    done: str = ""
+    left: str = ""
+    again: str = ""
+
+    def complete(self, *sentences: str) -> str:
+        """Return the text of an error: sentences about this step, and the others."""
+        words = _OF_A_STEP if self.done else {}
+        # the cure of this step may be to make the same call, too
+        said = [words.get(one, one) for one in sentences if one != self.again]
+        return "; ".join(filter(None, [*said, *self]))
+
+
+NO_STEPS = Steps()
 
 
 class Purpose(NamedTuple):
@@ -181,11 +213,13 @@ class Purpose(NamedTuple):
         Whether the table was listed before; None if nobody listed the tables.
     cures : dict of error to str
         Cures for some errors.
-    step : str
+    stage : str
         Of a multipart write: the "empty" table that it starts with, the request to
         "begin" it, a "part", which is invisible until the commit, or the "commit".
     is_compressed : callable
         Returns whether what was sent holds compressed Arrow buffers.
+    steps : Steps
+        The other steps of its call.
     last_attempt : LastAttempt, optional
         Records each attempt, for the note of an interrupt.
     """
@@ -197,14 +231,20 @@ class Purpose(NamedTuple):
     exist_ok: bool = False
     listed_before: bool | None = None
     cures: Cures = NO_CURES
-    step: Step = ""
+    stage: Stage = ""
     is_compressed: Callable[[], bool] = bool
+    steps: Steps = NO_STEPS
     last_attempt: LastAttempt | None = None
 
     @property
     def kind(self) -> str:
         """The kind of request, as `rt_frames._protocol.meanings` names it."""
-        return self.step or self.operation.effect
+        return self.stage or self.operation.effect
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the request changes nothing."""
+        return self.operation.effect == "read"
 
     @property
     def action(self) -> str:

@@ -365,7 +365,7 @@ def _explain(purpose: Purpose, ending: Ending) -> Failure | None:
         doubt = (
             f"the service responded {response.status} before the whole body was sent"
         )
-    elif purpose.operation.effect != "read":
+    elif not purpose.is_read:
         doubt = _DOUBTS.get(response.status, f"unexpected status {response.status}")
         if response.status in _CONFIRMING:
             doubt = find_doubt(response, is_open=ending.is_open)
@@ -413,16 +413,16 @@ def _explain_unconfirmed(purpose: Purpose, ending: Ending) -> Failure:
         text = f"could not connect to {ending.reason}"
     elif meaning.error is errors.TLSError:
         text = f"could not verify the certificate of {ending.reason}"
-    elif purpose.operation.effect == "read":
+    elif purpose.is_read:
         text = f"could not {purpose.action}: {ending.reason}"
     elif meaning.error is errors.UploadInterrupted:
         text = (
             f"{about_table}the connection failed after sending {ending.amount} "
             f"({ending.reason})"
         )
-    elif purpose.step == "commit":
+    elif purpose.stage == "commit":
         text = f"{about_table}the commit began ({ending.reason})"
-    elif purpose.step == "empty":
+    elif purpose.stage == "empty":
         text = f"{about_table}creating it without rows began ({ending.reason})"
     else:
         amount = "everything"
@@ -456,13 +456,13 @@ def _explain_refusal(purpose: Purpose, ending: Ending, response: Response) -> Fa
         meaning = meaning._replace(cure=_wait(ending.retry_after))
     if meaning.error is errors.RedirectError:
         reason = f"redirected to {find_new_host(response)}"
-    elif meaning.error is errors.PayloadTooLarge and purpose.operation.effect != "read":
+    elif meaning.error is errors.PayloadTooLarge and not purpose.is_read:
         reason += f" (sent {ending.amount})"
     text = f"could not {purpose.action}: {status}, {reason}"
     hint = _find_hint(purpose, ending)
     failure = dataclasses.replace(_failure(purpose, meaning, text, facts), hint=hint)
-    # some servers say it themselves
-    if "nothing was " in message:
+    # some servers say it themselves, of this step
+    if "nothing was " in message and not purpose.steps.done:
         failure = dataclasses.replace(failure, state="")
     return failure
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from rt_frames import errors
 from rt_frames._names import did_you_mean
-from rt_frames._protocol.calls import Cures, Purpose, json_body
+from rt_frames._protocol.calls import NO_STEPS, Cures, Purpose, Steps, json_body
 from rt_frames._protocol.operations import ADD_COLUMNS, ALTER, DESCRIBE, DROP_COLUMNS
 from rt_frames._protocol.responses import parse_version
 from rt_frames._schema.alterations import (
@@ -33,7 +33,7 @@ from rt_frames._schema.data_type import iter_fields
 from rt_frames._service.columns import add_columns, drop_columns
 from rt_frames._service.replace_columns import offer_rewrite
 from rt_frames._service.service import Service
-from rt_frames._service.steps import telling_steps
+from rt_frames._service.steps import noting_steps
 from rt_frames._service.write import WriteResult
 from rt_frames._text import list_names, list_some
 from rt_frames._values.rewrite import explain_stuck
@@ -148,13 +148,15 @@ def _check_no_exchange(plan: AlterationPlan) -> None:
 def send_all(service: Service, name: str, plan: AlterationPlan) -> WriteResult:
     """Change, add and drop columns, in this order, with a request for each step."""
     parts = _requests(service, plan)
-    steps = list(map(describe_changes, parts))
+    changes = list(map(describe_changes, parts))
+    again = "the same call makes what is missing" if len(parts) > 1 else ""
     result = WriteResult()
     for number, part in enumerate(parts):
-        done = _list_steps("done before", steps[:number])
-        left = _list_steps("not sent", steps[number + 1 :])
-        with telling_steps(done, left, "makes what is missing"):
-            result = send(service, name, part)
+        done = _list_steps("done before", changes[:number])
+        left = _list_steps("not sent", changes[number + 1 :])
+        steps = Steps(done, left, again)
+        with noting_steps(steps):
+            result = send(service, name, part, steps)
     return result
 
 
@@ -163,16 +165,20 @@ def _list_steps(state: str, steps: Sequence[list[str]]) -> str:
     return f"{state}: {list_some(changes)}" if changes else ""
 
 
-def send(service: Service, name: str, plan: AlterationPlan) -> WriteResult:
+def send(
+    service: Service, name: str, plan: AlterationPlan, steps: Steps = NO_STEPS
+) -> WriteResult:
     """Send a plan of one request: it adds, drops or changes columns."""
     start = time.monotonic()
     if len(plan.added):
-        result = add_columns(service, name, plan.added)
+        purpose = Purpose(ADD_COLUMNS, name, steps=steps)
+        result = add_columns(service, purpose, plan.added)
     elif plan.dropped:
-        result = drop_columns(service, name, plan.dropped)
+        purpose = Purpose(DROP_COLUMNS, name, steps=steps)
+        result = drop_columns(service, purpose, plan.dropped)
     else:
         request = service.request(
-            Purpose(ALTER, name, cures=_cures(service, name, plan)),
+            Purpose(ALTER, name, cures=_cures(service, name, plan), steps=steps),
             parse_version,
             json_body(plan.to_json()),
         )

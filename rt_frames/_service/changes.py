@@ -11,16 +11,15 @@ from rt_frames import errors
 from rt_frames._frames.where import check
 from rt_frames._protocol.calls import (
     JSON,
-    NO_CURES,
     Purpose,
     Result,
     json_body,
 )
 from rt_frames._protocol.meanings import may_lack_operation
-from rt_frames._protocol.operations import COMPACT, DELETE, DROP, Operation
+from rt_frames._protocol.operations import COMPACT, DELETE, DROP
 from rt_frames._protocol.responses import Description, parse_version, parse_written
 from rt_frames._service.outcome import ChangeOutcome
-from rt_frames._service.service import OF_A_VERSION, Service
+from rt_frames._service.service import Service
 from rt_frames._service.where import write_where
 from rt_frames._text import count
 
@@ -36,8 +35,7 @@ log = logging.getLogger("rt_frames")
 
 def change(
     service: Service,
-    operation: Operation,
-    name: str,
+    purpose: Purpose,
     body: bytes,
     parse: Callable[[Response], Any],
     advice: str,
@@ -45,7 +43,6 @@ def change(
     content_type: str = JSON,
     before: Description | None = None,
     is_done: Callable[[pa.Schema], bool] | None = None,
-    exhausts_source: bool = False,
     needs_version: int | None = None,
 ) -> Result:
     """Make one change of an existing table, in one commit.
@@ -55,21 +52,17 @@ def change(
     schema, the change succeeded, with a version that may be another writer's;
     otherwise the error reports the version before and now, and the ``advice``.
     """
-    purpose = Purpose(
-        operation,
-        name,
-        exhausts_source=exhausts_source,
-        cures=NO_CURES if needs_version is None else OF_A_VERSION,
-    )
+    name = str(purpose.table)
     # refuses a name, and a dialect without the operation
     request = service.request(purpose, parse, body, content_type=content_type)
     if before is None:
         before = service.describe(name)
-    outcome = ChangeOutcome(service, name, before.version, advice)
+    cure = purpose.steps.again or advice
+    outcome = ChangeOutcome(service, name, before.version, cure)
     try:
         return service.send(request, outcome.explain)
     except (errors.ResponseError, errors.OutcomeUnknown) as error:
-        raise_if_unsupported(service, operation, name, error, needs_version)
+        raise_if_unsupported(service, purpose, error, needs_version)
         # explaining the outcome has described the table
         schema = outcome.schema
         if schema is None or is_done is None or not is_done(schema):
@@ -81,8 +74,7 @@ def change(
 
 def raise_if_unsupported(
     service: Service,
-    operation: Operation,
-    name: str,
+    purpose: Purpose,
     error: errors.RemoteError,
     version: int | None = None,
 ) -> None:
@@ -94,19 +86,17 @@ def raise_if_unsupported(
         return
     if isinstance(error, errors.TableNotFoundError):
         try:
-            service.describe(name, version=version)
+            service.describe(str(purpose.table), version=version)
         except errors.RemoteError:
             # the first response tells more
             return
     # columns may have been added before rows are sent
     unchanged = "nothing was changed"
-    if operation.effect == "rows":
+    if purpose.operation.effect == "rows":
         unchanged = "no row was stored"
     message = error.message or "without a message"
-    raise ValueError(
-        f"this server cannot {operation.ability}: {error.status}, {message}; "
-        f"{unchanged}"
-    ) from error
+    text = f"this server cannot {purpose.operation.ability}: {error.status}, {message}"
+    raise ValueError(purpose.steps.complete(text, unchanged)) from error
 
 
 def delete(service: Service, name: str, where: Any) -> tuple[int | None, int | None]:
@@ -121,7 +111,8 @@ def delete(service: Service, name: str, where: Any) -> tuple[int | None, int | N
     before = service.describe(name)
     condition = write_where(checked, before.schema, cure, needs_column=True)
     body = json_body({"predicate": condition})
-    result = change(service, DELETE, name, body, parse_written, advice, before=before)
+    purpose = Purpose(DELETE, name)
+    result = change(service, purpose, body, parse_written, advice, before=before)
     version, _, _, rows = result.value
     number = "an unknown number of rows" if rows is None else count(rows, "row")
     log.info("deleted %s of table %s, %s", number, name, result.request_id)
@@ -137,8 +128,7 @@ def compact(service: Service, name: str, *, purge: bool) -> Result:
         )
     result = change(
         service,
-        COMPACT,
-        name,
+        Purpose(COMPACT, name),
         json_body({"purge": purge}),
         parse_version,
         "it is safe to compact it again",

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from rt_frames import errors
 from rt_frames._protocol.calls import ARROW_STREAM, Result, add_columns_body, json_body
-from rt_frames._protocol.operations import ADD_COLUMNS, DROP_COLUMNS
 from rt_frames._protocol.responses import Description, parse_version
 from rt_frames._schema.data_type import map_types, show_type, storage
 from rt_frames._service.changes import change
@@ -17,6 +16,7 @@ from rt_frames._service.changes import change
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rt_frames._protocol.calls import Purpose
     from rt_frames._service.service import Service
 
 _RUN_AGAIN = "run the same call again for the missing changes"
@@ -24,11 +24,9 @@ _RUN_AGAIN = "run the same call again for the missing changes"
 
 def add_columns(
     service: Service,
-    name: str,
+    purpose: Purpose,
     columns: pa.Schema,
-    *,
     before: Description | None = None,
-    exhausts_source: bool = False,
 ) -> Result:
     """Add columns of nulls. The result's value is the new version, if it is known.
 
@@ -36,32 +34,30 @@ def add_columns(
     so are all of them after an unknown outcome.
     """
     if before is None:
-        before = service.describe(name)
+        before = service.describe(str(purpose.table))
     added = _stored_types(columns)
     try:
         return change(
             service,
-            ADD_COLUMNS,
-            name,
+            purpose,
             add_columns_body(columns),
             parse_version,
             _RUN_AGAIN,
             content_type=ARROW_STREAM,
             before=before,
             is_done=lambda schema: added.items() <= _stored_types(schema).items(),
-            exhausts_source=exhausts_source,
         )
     except (errors.BadRequest, errors.ConflictError) as error:
-        missing = _without_added(service, name, columns, before, error)
+        missing = _without_added(service, purpose, columns, before, error)
         request_id = str(error.request_id)
     if not len(missing):
         return Result(None, request_id, 0)
-    return add_columns(service, name, missing, exhausts_source=exhausts_source)
+    return add_columns(service, purpose, missing)
 
 
 def _without_added(
     service: Service,
-    name: str,
+    purpose: Purpose,
     columns: pa.Schema,
     before: Description,
     error: errors.ResponseError,
@@ -71,6 +67,7 @@ def _without_added(
     Raise ConflictError if one has another type and was not there ``before``, and the
     ``error`` if it was, or if nobody added any.
     """
+    name = str(purpose.table)
     schema = None
     # must not mask the refusal
     with contextlib.suppress(errors.RemoteError):
@@ -87,25 +84,26 @@ def _without_added(
             continue
         if field.name in known:
             raise error
-        raise errors.ConflictError(
+        text = purpose.steps.complete(
             f"table {name!r}: somebody else added column {field.name!r} meanwhile, as "
-            f"{show_type(theirs)}, not {show_type(field.type)}; nothing was changed; run the same call again",
-            **vars(error),
-        ) from None
+            f"{show_type(theirs)}, not {show_type(field.type)}",
+            "nothing was changed",
+            purpose.steps.again or "run the same call again",
+        )
+        raise errors.ConflictError(text, **vars(error)) from None
     if len(missing) == len(columns):
         raise error
     return pa.schema(missing)
 
 
-def drop_columns(service: Service, name: str, columns: Sequence[str]) -> Result:
+def drop_columns(service: Service, purpose: Purpose, columns: Sequence[str]) -> Result:
     """Drop columns. The result's value is the new version, if it is known.
 
     After an unknown outcome, a table that has none of the columns is a success.
     """
     return change(
         service,
-        DROP_COLUMNS,
-        name,
+        purpose,
         json_body({"columns": [*columns]}),
         parse_version,
         _RUN_AGAIN,

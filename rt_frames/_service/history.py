@@ -12,7 +12,7 @@ from rt_frames._protocol.calls import Purpose, Request, Result, json_body
 from rt_frames._protocol.operations import HISTORY, RESTORE
 from rt_frames._protocol.responses import parse_version, parse_versions
 from rt_frames._service.changes import change
-from rt_frames._service.service import fresh_headers
+from rt_frames._service.service import OF_A_VERSION, fresh_headers
 
 if TYPE_CHECKING:
     from rt_frames._protocol.versions import Version
@@ -91,8 +91,7 @@ def restore(service: Service, name: str, version: int) -> Result:
         before = service.describe(name, version=version)
     result = change(
         service,
-        RESTORE,
-        name,
+        Purpose(RESTORE, name, cures=OF_A_VERSION),
         body,
         parse_version,
         advice,

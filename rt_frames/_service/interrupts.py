@@ -62,8 +62,8 @@ class noting_interrupts:  # noqa: N801  # a context manager
 
 def _explain(last: LastAttempt) -> str:
     """Return what became of a request that was sent whole, or "" if nothing was."""
-    purpose = last.purpose
-    if purpose is None or not last.may_be_whole():
+    purpose = last.sent
+    if purpose is None:
         return ""
     result = last.outcome
     if result is None:
@@ -73,15 +73,10 @@ def _explain(last: LastAttempt) -> str:
     if isinstance(result, Failure) and result.acted == "no":
         # a refusal is no news: nothing was changed
         return ""
+    state = f"it may still be carried out: {cure_unknown(purpose)}"
     if isinstance(result, Result):
-        return _note(purpose, _was_done(version_in(result.value)))
-    return _note(purpose, "")
-
-
-def _note(purpose: Purpose, state: str) -> str:
-    without_rows = " without rows" if purpose.step == "empty" else ""
-    if not state:
-        state = f"it may still be carried out: {cure_unknown(purpose)}"
+        state = _was_done(version_in(result.value))
+    without_rows = " without rows" if purpose.stage == "empty" else ""
     return (
         f"the request to {purpose.action}{without_rows} was sent before the interrupt; "
         f"{state}"

@@ -23,7 +23,7 @@ from rt_frames._protocol.calls import (
     Failure,
     Request,
     Result,
-    Step,
+    Stage,
     upload_query,
 )
 from rt_frames._protocol.operations import (
@@ -174,18 +174,18 @@ class MultipartUpload:
         except BaseException:
             # an interrupt may come before the request is whole
             last = request.purpose.last_attempt
-            self.commit_started = last is None or last.may_be_sent
+            self.commit_started = last is None or last.sent is not None
             raise
         if isinstance(outcome, Result):
             return outcome._replace(sent=sent)
         self.commit_started = not outcome.is_final
         return outcome
 
-    def _control(self, operation: Operation, step: Step, query: str = "") -> Request:
+    def _control(self, operation: Operation, stage: Stage, query: str = "") -> Request:
         """Return a request about the whole upload, without a body."""
         request = self._request
         return Request(
-            request.purpose._replace(step=step, is_compressed=bool),
+            request.purpose._replace(stage=stage, is_compressed=bool),
             self._path(operation) + query,
             request.parse,
             body=[[b""]],
@@ -228,7 +228,7 @@ def send_parts(
         for number, body in enumerate(bodies):
             part = replace(
                 request,
-                purpose=request.purpose._replace(step="part"),
+                purpose=request.purpose._replace(stage="part"),
                 path=f"{request.path}&upload_part_id={part_id(partition, number)}",
                 body=body,
                 on_sent=report,

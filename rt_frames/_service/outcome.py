@@ -79,9 +79,10 @@ def make_error(failure: Failure, purpose: Purpose) -> errors.RemoteError:
         sentences.append(_EXHAUSTED)
     sentences += [better_cure, failure.hint]
     return failure.error(
-        "; ".join(filter(None, sentences)),
+        purpose.steps.complete(*sentences),
         table=purpose.table,
         rows=purpose.rows,
+        done=purpose.steps.done,
         **failure.facts,
     )
 

@@ -31,7 +31,6 @@ from rt_frames._service.outcome import (
     explain_commit,
 )
 from rt_frames._service.service import Service
-from rt_frames._service.steps import tell
 from rt_frames._stream.compression import CompressionPolicy
 from rt_frames._stream.ipc import IPCStream
 
@@ -91,7 +90,7 @@ def _leaving_no_empty_table(service: Service, request: Request) -> Iterator[None
         raise
     except BaseException as error:
         last = request.purpose.last_attempt
-        if last is None or last.purpose is None or last.purpose.step != "empty":
+        if last is None or last.purpose is None or last.purpose.stage != "empty":
             raise
         # without a response, the note of the interrupt says what to do
         if isinstance(last.outcome, Result):
@@ -101,7 +100,7 @@ def _leaving_no_empty_table(service: Service, request: Request) -> Iterator[None
             if state == _NOTHING_STORED:
                 last.clear()
             else:
-                tell(error, f"table {name!r}: {state.found}; {state.cure}")
+                error.add_note(f"table {name!r}: {state.found}; {state.cure}")
         raise
 
 
@@ -156,7 +155,7 @@ class _PartsWrite:
             return
         state = self._clean_up()
         if state != _NOTHING_STORED:
-            tell(error, f"table {self._name!r}: {state.found}; {state.cure}")
+            error.add_note(f"table {self._name!r}: {state.found}; {state.cure}")
 
     def _clean_up(self) -> Explanation:
         """Drop the empty table, once. Return the table's state, with a cure if any."""
@@ -207,7 +206,7 @@ def _empty_request(
     name = str(request.purpose.table)
     empty = IPCStream(source.without_rows(), CompressionPolicy(None, None, 0))
     purpose = request.purpose._replace(
-        operation=CREATE, step="empty", is_compressed=bool
+        operation=CREATE, stage="empty", is_compressed=bool
     )
     if if_exists == "fail" and purpose.listed_before is False:
         purpose = purpose._replace(

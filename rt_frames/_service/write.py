@@ -31,11 +31,13 @@ from rt_frames._protocol.calls import (
     Purpose,
     Request,
     Result,
+    Steps,
     upsert_query,
     with_where,
 )
 from rt_frames._protocol.conditions import to_sql
 from rt_frames._protocol.operations import (
+    ADD_COLUMNS,
     APPEND,
     CREATE,
     REPLACE,
@@ -54,7 +56,7 @@ from rt_frames._service.outcome import (
 )
 from rt_frames._service.parts import name_blocked, send_in_parts
 from rt_frames._service.service import Service
-from rt_frames._service.steps import telling_steps
+from rt_frames._service.steps import noting_steps
 from rt_frames._stream.compression import (
     Compression,
     CompressionPolicy,
@@ -255,16 +257,17 @@ def _add_rows(
     if not len(added):
         return _upload(service, purpose, source, options, cluster, table)
     names = list_names(added.names)
-    with telling_steps("", "no row was sent", "adds the columns and writes the rows"):
-        result = add_columns(
-            service,
-            name,
-            added,
-            before=table,
-            exhausts_source=purpose.exhausts_source,
-        )
+    again = "the same call adds the columns and writes the rows"
+    steps = Steps(left="no row was sent", again=again)
+    adding = Purpose(
+        ADD_COLUMNS, name, exhausts_source=purpose.exhausts_source, steps=steps
+    )
+    with noting_steps(steps):
+        result = add_columns(service, adding, added, table)
     done = f"columns {names} were added before, and contain nulls"
-    with telling_steps(done, "", "would now only write the rows"):
+    steps = Steps(done, again="the same call would now only write the rows")
+    purpose = purpose._replace(steps=steps)
+    with noting_steps(steps):
         version = result.value
         # of an unknown outcome; what follows is compared with it
         if version is None:
@@ -436,11 +439,10 @@ def _send_whole(
     try:
         return service.send(request, explain)
     except errors.ResponseError as error:
-        operation = request.purpose.operation
-        is_own = operation in (UPSERT, REPLACE_WHERE)
+        purpose = request.purpose
+        is_own = purpose.operation in (UPSERT, REPLACE_WHERE)
         if is_own and not _refuses_codec(error, request, options):
-            name = str(request.purpose.table)
-            raise_if_unsupported(service, operation, name, error)
+            raise_if_unsupported(service, purpose, error)
         raise
 
 
@@ -458,8 +460,8 @@ class _Limited:
             return
         raise errors.PayloadTooLarge(
             f"could not upsert into table {self.table!r}: an upsert is one request, of "
-            f"at most {format_bytes(self.max_bytes)} on this server; nothing was "
-            "stored; upsert the rows in several calls",
+            f"at most {format_bytes(self.max_bytes)} on this server; no row was stored; "
+            "upsert the rows in several calls",
             table=self.table,
         )
 

@@ -96,10 +96,11 @@ def test_a_refusal_after_columns_were_added_says_so_and_the_same_call_finishes(
     words = "column 'id', item 1, row 0"
     with pytest.raises(UnsupportedTypeError, match=words) as refused:
         place.append(name, rows(300), add_columns=True)
-    assert str(refused.value).endswith(
-        "; columns 'x' were added before, and contain nulls; the same call would now "
-        "only write the rows"
-    )
+    done = "columns 'x' were added before, and contain nulls"
+    assert refused.value.done == done
+    assert refused.value.__notes__ == [
+        f"{done}; the same call would now only write the rows"
+    ]
     assert place.read(name).to_pydict() == {**BASE.to_pydict(), "x": [None, None]}
     place.append(name, rows(6), add_columns=True)
     assert place.read(name)["x"].to_pylist() == [None, None, 1, 2]
