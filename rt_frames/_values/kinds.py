@@ -40,15 +40,10 @@ def check_appended(have: pa.DataType, target: pa.DataType, path: str) -> None:
 
 
 def table_type_error(
-    have: pa.DataType, target: pa.DataType, path: str, *, is_requested: bool = False
+    have: pa.DataType, target: pa.DataType, path: str
 ) -> UnsupportedTypeError:
-    """Make the error for a type that does not fit the table's.
-
-    ``is_requested`` says that it is that of ``dtypes=``.
-    """
+    """Make the error for a type that does not fit the table's."""
     text = f"column {path!r} is {show_type(have)}, but {show_type(target)} in the table"
-    if is_requested:
-        return UnsupportedTypeError(f"{text}; leave the column out of dtypes=")
     # text is parsed only if the caller asks for it
     is_parsed = types.is_boolean(target) or family(target) in _PARSED
     is_text = family(value_type(have)) == "text"

@@ -38,7 +38,6 @@ from rt_frames._values.kinds import (
     check_alike,
     check_appended,
     differs_in_layout_only,
-    table_type_error,
 )
 from rt_frames._values.refusals import Refusals
 from rt_frames.errors import AlterationError, UnsupportedTypeError
@@ -214,7 +213,10 @@ def _choose_cast(
     wanted = map_types(target, storage)
     kept = map_types(have, storage)
     if requested is not None and not differs_in_layout_only(kept, wanted):
-        raise table_type_error(have, target, name, is_requested=True)
+        raise UnsupportedTypeError(
+            f"column {name!r} is {show_type(have)}, but {show_type(target)} in the "
+            "table; leave the column out of dtypes="
+        )
     # some services describe only the storage of extension types
     if wanted == target and kept.equals(wanted, check_metadata=True):
         return requested
