@@ -17,6 +17,7 @@ import random
 import re
 import time
 from collections.abc import Callable
+from typing import Literal
 from urllib.parse import unquote
 
 import urllib3
@@ -91,7 +92,7 @@ class Session:
         if retries is None:
             retries = self.retries
         deadline = min(RETRY_DEADLINE, request.max_timeout)
-        return retry(self._attempt, _may_repeat, request, retries, deadline)
+        return retry(self._attempt, request, retries, deadline)
 
     def _attempt(self, request: Request) -> Outcome:
         """Make one attempt, and record it for the note of an interrupt."""
@@ -269,14 +270,15 @@ class Session:
 
 def retry(
     attempt: Callable[[Request], Outcome],
-    may_repeat: Callable[[Failure, Request], bool],
     request: Request,
     retries: int,
     deadline: float = math.inf,
+    how: Literal["again", "anew"] = "again",
 ) -> Outcome:
     """Make attempts until one succeeds or must not be retried.
 
-    The outcome is unknown if that of any attempt is.
+    The outcome is unknown if that of any attempt is. A whole multipart write, which
+    begins "anew", needs its source for each attempt.
     """
     start = time.monotonic()
     waited = 0.0
@@ -296,7 +298,7 @@ def retry(
             pause = random.uniform(0, 0.5 * 2 ** min(attempts, 4))  # noqa: S311  # nosec B311  # jitter needs no cryptographic randomness
         is_late = time.monotonic() + pause - start > deadline
         is_late = is_late or waited + pause > RETRY_DEADLINE
-        if attempts > retries or is_late or not may_repeat(outcome, request):
+        if attempts > retries or is_late or not _may_repeat(outcome, request, how):
             # an error that says that nothing was sent is one of all attempts
             is_unsent = outcome.error in (errors.ConnectError, errors.TLSError)
             if partly is not None and is_unsent:
@@ -320,9 +322,10 @@ def _log_retry(request: Request, failure: Failure, pause: float) -> None:
     )
 
 
-def _may_repeat(failure: Failure, request: Request) -> bool:
-    is_replayable = failure.repeat == "again" and request.replayable
-    return failure.repeat == "always" or is_replayable
+def _may_repeat(failure: Failure, request: Request, how: str) -> bool:
+    if failure.repeat == "always" and how == "again":
+        return True
+    return request.replayable and failure.repeat in ("always", how)
 
 
 def _read_response(reply: Reply, max_bytes: int) -> Response:

@@ -95,9 +95,7 @@ class MultipartUpload:
 
         Afterwards, the rows are counted and compared with the ``expected`` ones.
         """
-        outcome = retry(
-            self._attempt, _may_repeat, self._request, self._session.retries
-        )
+        outcome = retry(self._attempt, self._request, self._session.retries, how="anew")
         if isinstance(outcome, Result):
             doubt = self._count(version_in(outcome.value), *expected())
             if not doubt:
@@ -205,10 +203,6 @@ class MultipartUpload:
             outcome = self._session.send(request, retries=0)
             if isinstance(outcome, Result):
                 return
-
-
-def _may_repeat(failure: Failure, request: Request) -> bool:
-    return request.replayable and failure.repeat in ("always", "anew")
 
 
 def send_parts(
