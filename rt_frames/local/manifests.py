@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import logging
 import os
@@ -21,6 +22,8 @@ _VERSION = 3 << 3
 END = b"LANC"
 # a power cut leaves whole blocks of a file, or zeros in their place
 _BLOCK_BYTES = 512
+# manifests that were read last
+_KEPT = 4
 
 
 def copy(folder: Path, version: int, staged: Path) -> None:
@@ -28,7 +31,18 @@ def copy(folder: Path, version: int, staged: Path) -> None:
     staged.mkdir(mode=FOLDER_MODE)
     (staged / "_versions").mkdir()
     manifest = locate(folder, version)
-    (staged / "_versions" / manifest.name).write_bytes(manifest.read_bytes())
+    (staged / "_versions" / manifest.name).write_bytes(read(manifest))
+
+
+def read(manifest: Path) -> bytes:
+    """Return the bytes of a manifest, which is read once unless it is changed."""
+    state = manifest.stat()
+    return _read(manifest, (state.st_ino, state.st_mtime_ns, state.st_size))
+
+
+@functools.lru_cache(_KEPT)
+def _read(manifest: Path, _state: tuple[int, ...]) -> bytes:
+    return manifest.read_bytes()
 
 
 def locate(folder: Path, version: int) -> Path:
@@ -118,7 +132,7 @@ def list_versions(folder: Path) -> list[int]:
 def _is_cut(folder: Path, version: int) -> bool:
     # removed meanwhile, or damaged otherwise
     with contextlib.suppress(OSError, IndexError):
-        manifest = locate(folder, version).read_bytes()
+        manifest = read(locate(folder, version))
         if not manifest.endswith(END):
             # no power cut leaves another length, or other bytes at its end
             return len(manifest) % _BLOCK_BYTES == 0 or manifest.endswith(b"\0")
@@ -154,4 +168,4 @@ def _read_member(message: bytes, start: int) -> tuple[int, int, int]:
 def etag(folder: Path, version: int | None = None) -> str:
     """Return an ETag: a hash of the manifest of a version, by default the newest."""
     manifest = locate(folder, version or newest_version(folder))
-    return hashlib.sha256(manifest.read_bytes()).hexdigest()
+    return hashlib.sha256(read(manifest)).hexdigest()
