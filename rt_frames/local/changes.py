@@ -29,7 +29,9 @@ _VALUE_ERROR = "LanceError(Arrow)"
 _COLUMN_QUOTE = 'olumn "'
 
 
-def delete(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, int]:
+def delete(
+    _staged: Path, target: engine.Locked, request: dict[str, Any]
+) -> dict[str, int]:
     """Delete the rows that match a filter; return their number and the new version."""
     _check_members(request, "predicate")
     condition = parse_filter(request.get("predicate"))
@@ -39,11 +41,11 @@ def delete(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, in
             'the filter is missing; nothing was changed; send {"predicate": "n > 1"}, or drop '
             "the table",
         )
-    table = compaction.merge_small(folder)
+    table = compaction.merge_small(target)
     with engine.as_http_errors():
         operation, deleted = delete_matches(table, condition)
         numbers = {"num_deleted_rows": deleted}
-        version = commits.commit(folder, table, operation)
+        version = commits.commit(target.folder, table, operation)
     return {"version": version, **numbers}
 
 
@@ -73,9 +75,9 @@ def delete_matches(table: Any, condition: str) -> tuple[Any, int]:
     return LanceOperation.Delete(changed, emptied, ""), deleted
 
 
-def alter(folder: Path, staged: Path, request: dict[str, Any]) -> int:
+def alter(staged: Path, target: engine.Locked, request: dict[str, Any]) -> int:
     """Apply the changes of a request, all or none; return the new version."""
-    table = engine.open_table(folder)
+    folder, table = target.folder, target.newest
     changes = parse_alterations(request, table.schema)
     with engine.as_http_errors():
         draft = commits.draft(folder, table, staged)
@@ -121,9 +123,11 @@ def _find_suspects(changes: list[Change], reason: str) -> list[Change]:
     return named or changes
 
 
-def add_columns(folder: Path, staged: Path, schema: pa.Schema) -> dict[str, int]:
+def add_columns(
+    staged: Path, target: engine.Locked, schema: pa.Schema
+) -> dict[str, int]:
     """Add columns of nulls; return the new version."""
-    table = engine.open_table(folder)
+    folder, table = target.folder, target.newest
     _check_new_columns(schema, table.schema)
     with engine.as_http_errors():
         draft = commits.draft(folder, table, staged)
@@ -178,7 +182,9 @@ def _check_new_columns(schema: pa.Schema, table: pa.Schema) -> None:
         )
 
 
-def drop_columns(folder: Path, staged: Path, request: dict[str, Any]) -> dict[str, int]:
+def drop_columns(
+    staged: Path, target: engine.Locked, request: dict[str, Any]
+) -> dict[str, int]:
     """Drop top-level columns; return the new version."""
     _check_members(request, "columns")
     names = request.get("columns")
@@ -192,7 +198,7 @@ def drop_columns(folder: Path, staged: Path, request: dict[str, Any]) -> dict[st
         raise HTTPError(
             400, f"columns: {list_names(twice)} more than once; name each column once"
         )
-    table: Any = engine.open_table(folder)
+    folder, table = target.folder, target.newest
     known = table.schema.names
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -253,14 +259,13 @@ def _write_nulls(table: Any, name: str, rows: int) -> list[Any]:
     return list(fragment.files)
 
 
-def restore(folder: Path, _staged: Path, version: int) -> dict[str, int]:
+def restore(_staged: Path, target: engine.Locked, version: int) -> dict[str, int]:
     """Commit an old version as the newest; return its new number."""
-    engine.open_table(folder, version, state="; nothing was changed")
+    engine.open_table(target.folder, version, state="; nothing was changed")
     with engine.as_http_errors():
-        table = engine.open_past_damage(folder)
-        return {
-            "version": commits.commit(folder, table, LanceOperation.Restore(version))
-        }
+        table = engine.open_past_damage(target)
+        operation = LanceOperation.Restore(version)
+        return {"version": commits.commit(target.folder, table, operation)}
 
 
 def _check_members(request: dict[str, Any], member: str) -> None:

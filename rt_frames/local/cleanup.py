@@ -25,7 +25,7 @@ _FIRST = datetime.datetime(2025, 1, 1, tzinfo=datetime.UTC).timestamp()
 
 
 def forget_versions(
-    folder: Path,
+    target: engine.Locked,
     keep: datetime.timedelta,
     spared: int | None = None,
     *,
@@ -40,20 +40,19 @@ def forget_versions(
     """
     # a clean-up that fails is repeated before the next write
     with contextlib.suppress(Exception):
-        versions = manifests.list_versions(folder)
+        folder, versions = target.folder, target.versions
         expired = _count_replaced(folder, versions, keep)
         if expired < len(versions) // 10:
             expired = 0
         if not expired and len(versions) <= MAX_OVERWRITES:
             return False
-        table: Any = engine.open_table(folder)
-        overwritten = _count_overwritten(table, versions)
+        overwritten = _count_overwritten(target.newest, versions)
         outdated = versions[: max(expired, overwritten)][:MAX_FORGOTTEN]
         if spared in outdated:
             outdated.remove(spared)
         # Lance follows links, and would remove the files of others (pylance 14)
         if outdated and not has_link(folder):
-            _remove_versions(folder, table, outdated, keep, finds_lost)
+            _remove_versions(folder, target.newest, outdated, keep, finds_lost)
             return True
     return False
 

@@ -356,24 +356,21 @@ def create(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -
     return engine.verify_readable(dataset)
 
 
-def append(
-    folder: Path, table: Any, staged: Path, fragments_json: Iterable[str]
-) -> int:
+def append(folder: Path, table: Any, staged: Any, fragments: list[Any]) -> int:
     """Append staged rows to their table in one commit; return the new version."""
-    fragments = read_staged(table, staged, fragments_json)
+    check_same_columns(table, staged)
     operation = LanceOperation.Append(fragments)
     return commit(folder, table, operation, staged=data_files(staged, fragments))
 
 
-def read_staged(table: Any, staged: Path, fragments_json: Iterable[str]) -> list[Any]:
-    """Return the fragments of staged rows, which fit a table's columns."""
-    if _identity(table) != _identity(lance.dataset(str(staged))):
+def check_same_columns(table: Any, staged: Any) -> None:
+    """Raise 409 if rows were staged for other columns than the table has now."""
+    if _identity(table) != _identity(staged):
         raise engine.Conflict(
             409,
             "the table's columns were changed while its rows were sent; nothing was stored; try "
             "again",
         )
-    return [lance.FragmentMetadata.from_json(text) for text in fragments_json]
 
 
 def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
@@ -385,26 +382,27 @@ def _identity(table: Any) -> tuple[pa.Schema, list[Any]]:
     return table.schema, ids(table.lance_schema.fields())
 
 
-def replace_by_parts(folder: Path, staged: Path, parts: list[Path]) -> int:
-    """Commit staged tables as the next version of the table in ``folder``.
+def replace_by_parts(target: engine.Locked, staged: Path, parts: list[Path]) -> int:
+    """Commit staged tables as the next version of a table.
 
     A `Conflict` if that table has changed since the staging began.
     """
-    if manifests.etag(folder) != manifests.etag(staged):
+    folder, newest = target.folder, target.versions[-1]
+    if manifests.etag(folder, newest) != manifests.etag(staged):
         raise engine.Conflict(
             409,
             "the table was changed while its new rows were sent; nothing was stored; try again",
         )
-    return replace(folder, parts, max_retries=0)
+    return replace(target, parts, max_retries=0)
 
 
-def replace(folder: Path, tables: list[Path], **options: Any) -> int:
-    """Commit staged tables as the next version of the table in ``folder``."""
-    old = engine.open_past_damage(folder)
+def replace(target: engine.Locked, tables: list[Path], **options: Any) -> int:
+    """Commit staged tables as the next version of a table."""
+    old = engine.open_past_damage(target)
     new = [lance.dataset(str(table)) for table in tables]
     fragments = []
     files = []
-    for path, table in zip(tables, new, strict=True):
+    for table in new:
         if table.schema != new[0].schema:
             raise HTTPError(
                 400,
@@ -412,9 +410,9 @@ def replace(folder: Path, tables: list[Path], **options: Any) -> int:
             )
         added = [fragment.metadata for fragment in table.get_fragments()]
         fragments += added
-        files += data_files(path, added)
+        files += data_files(table, added)
     operation = LanceOperation.Overwrite(new[0].lance_schema, fragments)
-    return commit(folder, old, operation, staged=files, **options)
+    return commit(target.folder, old, operation, staged=files, **options)
 
 
 def field_ids(fields: list[Any]) -> set[int]:
@@ -426,11 +424,11 @@ def field_ids(fields: list[Any]) -> set[int]:
     return ids
 
 
-def data_files(folder: Path, fragments: list[Any]) -> list[Path]:
-    """Return the data files of fragments that were written into a folder."""
+def data_files(staged: Any, fragments: list[Any]) -> list[Path]:
+    """Return the data files of fragments of a staged table."""
     files = []
     for fragment in fragments:
-        files += [folder / "data" / file.path for file in fragment.files]
+        files += [Path(staged.uri, "data", file.path) for file in fragment.files]
     return files
 
 

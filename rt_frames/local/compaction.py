@@ -36,12 +36,12 @@ MAX_TIMES_LARGER = 4
 MAX_DELETED = 0.3
 
 
-def merge_small(folder: Path) -> Any:
+def merge_small(target: engine.Locked) -> Any:
     """Merge a table's small fragments if they are many; return the table.
 
     What fails is logged.
     """
-    table = engine.open_table(folder)
+    folder, table = target.folder, target.newest
     if len(table.get_fragments()) <= MAX_SMALL:
         return table
     try:
@@ -60,7 +60,9 @@ def merge_small(folder: Path) -> Any:
     return engine.open_table(folder)
 
 
-def compact(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, int]:
+def compact(
+    _staged: Path, target: engine.Locked, request: dict[str, Any]
+) -> dict[str, int]:
     """Merge a table's small fragments; return the new version.
 
     With ``{"purge": true}``, rewrite every fragment that holds deleted rows, or dropped
@@ -69,7 +71,7 @@ def compact(folder: Path, _staged: Path, request: dict[str, Any]) -> dict[str, i
     purge = request.get("purge", False)
     if set(request) - {"purge"} or not isinstance(purge, bool):
         raise HTTPError(400, 'the body takes "purge" alone; send {"purge": true} or {}')
-    table: Any = engine.open_table(folder)
+    folder, table = target.folder, target.newest
     version = int(table.version)
     with engine.as_http_errors():
         obstacle = _find_obstacle(table)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
+import functools
 import os
 import re
 from collections.abc import Iterator
@@ -85,6 +85,30 @@ class Conflict(HTTPError):
     """A change by somebody else, at the same time, to the same table."""
 
 
+class Locked:
+    """A table whose lock is held: nothing of it is listed or opened twice.
+
+    Parameters
+    ----------
+    folder : Path
+        The table's folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @functools.cached_property
+    def versions(self) -> list[int]:
+        """The versions, oldest first; those that a power cut has cut are set aside."""
+        with as_http_errors():
+            return manifests.set_aside_cut(self.folder)
+
+    @functools.cached_property
+    def newest(self) -> Any:
+        """The newest version."""
+        return _open_newest(self.folder, self.versions[-1])
+
+
 @contextlib.contextmanager
 def feeding(
     schema: pa.Schema, batches: Iterator[pa.RecordBatch]
@@ -130,7 +154,9 @@ def open_table(folder: Path, version: int | None = None, state: str = "") -> Any
     ``state`` ends the message if the version does not exist.
     """
     if version is None:
-        return _open_newest(folder)
+        with as_http_errors(state=""):
+            newest = manifests.newest_version(folder)
+        return _open_newest(folder, newest)
     try:
         return lance.dataset(str(folder), version=version)
     except BaseException as error:
@@ -144,9 +170,7 @@ def open_table(folder: Path, version: int | None = None, state: str = "") -> Any
         ) from error
 
 
-def _open_newest(folder: Path) -> Any:
-    with as_http_errors(state=""):
-        newest = manifests.newest_version(folder)
+def _open_newest(folder: Path, newest: int) -> Any:
     try:
         return lance.dataset(str(folder), version=newest)
     except (KeyboardInterrupt, SystemExit):
@@ -156,7 +180,7 @@ def _open_newest(folder: Path) -> Any:
         if manifests.newest_version(folder) == newest:
             raise _explain_unreadable(folder, newest, error) from error
     # removed meanwhile
-    return _open_newest(folder)
+    return open_table(folder)
 
 
 def _explain_unreadable(folder: Path, version: int, error: BaseException) -> HTTPError:
@@ -195,34 +219,33 @@ def list_damaged(folder: Path, table: Any) -> list[int]:
     return damaged
 
 
-def open_past_damage(folder: Path) -> Any:
+def open_past_damage(target: Locked) -> Any:
     """Open the newest version that can be read, and rename the manifests of newer ones.
 
-    The caller holds the table's lock, and replaces all rows.
+    All rows are replaced.
     """
     try:
-        return open_table(folder)
+        return target.newest
     except manifests.Damaged:
-        if manifests.set_aside_newest(folder):
-            return open_past_damage(folder)
+        if manifests.set_aside_newest(target.folder):
+            return open_past_damage(Locked(target.folder))
         raise
 
 
 def stage_append(
-    staged: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
-) -> list[str]:
-    """Write rows for an append into staging; return their fragments as JSON."""
-    table = lance.dataset(str(staged))
-    check_fits(schema, table.schema)
+    staged: Any, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> list[Any]:
+    """Write rows for an append to a table in staging; return their fragments."""
+    check_fits(schema, staged.schema)
     with feeding(schema, batches) as (reader, _):
-        fragments = lance.fragment.write_fragments(
+        fragments: list[Any] = lance.fragment.write_fragments(
             reader,
-            table,
+            staged,
             mode="append",
             data_storage_version=None,
             data_cache_bytes=cache_bytes(schema),
         )
-    return [json.dumps(fragment.to_json()) for fragment in fragments]
+    return fragments
 
 
 def cache_bytes(schema: pa.Schema) -> int:

@@ -63,15 +63,17 @@ class Damaged(HTTPError):
 
 def newest_version(folder: Path) -> int:
     """Return the newest version that no power cut has cut."""
-    return _find_newest(folder)[0]
+    return _list_whole(folder)[0][-1]
 
 
-def set_aside_cut(folder: Path) -> None:
+def set_aside_cut(folder: Path) -> list[int]:
     """Set aside the manifests that a power cut has cut, with which every write fails.
 
-    The next write uses their numbers again.
+    The next write uses their numbers again. Return the other versions, oldest first.
     """
-    set_aside(folder, _find_newest(folder)[1])
+    versions, cut = _list_whole(folder)
+    set_aside(folder, cut)
+    return versions
 
 
 def set_aside_newest(folder: Path) -> bool:
@@ -97,15 +99,17 @@ def set_aside(folder: Path, versions: list[int]) -> None:
         manifest.rename(f"{manifest}.damaged")
 
 
-def _find_newest(folder: Path) -> tuple[int, list[int]]:
-    """Return the newest version that is whole, and newer ones that a power cut has cut.
+def _list_whole(folder: Path) -> tuple[list[int], list[int]]:
+    """List the versions but the newest ones that a power cut has cut, and those.
 
     A warning names those.
     """
+    versions = list_versions(folder)
     cut: list[int] = []
-    for version in reversed(list_versions(folder)):
+    while versions:
+        version = versions[-1]
         if _is_cut(folder, version):
-            cut.append(version)
+            cut.append(versions.pop())
             continue
         for lost in cut:
             log.warning(
@@ -114,7 +118,7 @@ def _find_newest(folder: Path) -> tuple[int, list[int]]:
                 lost,
                 version,
             )
-        return version, cut
+        return versions, cut
     raise Damaged(
         500,
         "a power cut has left no version of the table; drop or replace the table",

@@ -165,9 +165,9 @@ def _check_unique(
     )
 
 
-def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
+def commit(staged: Path, keys: list[str], target: engine.Locked) -> dict[str, int]:
     """Merge staged rows into a table; return the new version and the counts."""
-    table = compaction.merge_small(folder)
+    table = compaction.merge_small(target)
     with pa.memory_map(str(staged / "rows")) as file:
         schema = pa.ipc.open_stream(file).schema
         try:
@@ -187,5 +187,5 @@ def commit(folder: Path, staged: Path, keys: list[str]) -> dict[str, int]:
             builder = builder.when_matched_update_all().when_not_matched_insert_all()
             transaction, counts = builder.execute_uncommitted(rows)
             numbers = {name: int(counts[name]) for name in _COUNTS}
-            version = commits.commit(folder, table, transaction.operation)
+            version = commits.commit(target.folder, table, transaction.operation)
     return {"version": version, **numbers}

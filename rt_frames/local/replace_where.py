@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import lance
 import pyarrow as pa
 from lance import LanceOperation
 
@@ -33,20 +33,18 @@ def parse_condition(schema: pa.Schema) -> str:
 
 
 def stage(
-    staged: Path,
+    staged: Any,
     condition: str,
     schema: pa.Schema,
     batches: Iterator[pa.RecordBatch],
-) -> list[str]:
+) -> list[Any]:
     """Write rows into staging; refuse those that do not match the condition."""
     # the condition may hold personal data, and must not become part of the table
-    fragments_json = engine.stage_append(staged, schema.remove_metadata(), batches)
-    fragments = [lance.FragmentMetadata.from_json(text) for text in fragments_json]
-    table = lance.dataset(str(staged))
+    fragments = engine.stage_append(staged, schema.remove_metadata(), batches)
     # no reader sees it: a version of the staging folder with these rows alone
-    operation = LanceOperation.Overwrite(table.lance_schema, fragments)
-    commits.commit(staged, table, operation, in_staging=True)
-    alone = lance.dataset(str(staged))
+    operation = LanceOperation.Overwrite(staged.lance_schema, fragments)
+    version = commits.commit(Path(staged.uri), staged, operation, in_staging=True)
+    alone = staged.checkout_version(version)
     rows = alone.count_rows()
     with engine.as_http_errors(invalid="filter"):
         matched = scans.count_matches(alone, condition)
@@ -56,15 +54,15 @@ def stage(
             f"{rows - matched} of the {rows} rows do not match the condition; nothing was "
             "changed; send rows that match it",
         )
-    return fragments_json
+    return fragments
 
 
 def commit(
-    folder: Path, staged: Path, fragments_json: list[str], condition: str
+    staged: Any, fragments: list[Any], condition: str, target: engine.Locked
 ) -> dict[str, int]:
     """Replace the rows that match now; return the new version and their number."""
-    table = compaction.merge_small(folder)
-    fragments = commits.read_staged(table, staged, fragments_json)
+    table = compaction.merge_small(target)
+    commits.check_same_columns(table, staged)
     deletion, deleted = changes.delete_matches(table, condition)
     operation = LanceOperation.Update(
         removed_fragment_ids=deletion.deleted_fragment_ids,
@@ -73,5 +71,5 @@ def commit(
     )
     files = commits.data_files(staged, fragments)
     numbers = {"num_deleted_rows": deleted}
-    version = commits.commit(folder, table, operation, staged=files)
+    version = commits.commit(target.folder, table, operation, staged=files)
     return {"version": version, **numbers}

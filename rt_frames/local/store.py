@@ -28,6 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import lance
 import pyarrow as pa
 
 from rt_frames.local import (
@@ -203,9 +204,9 @@ class Store:
             self.check_there(name)
         # now, so that the new rows have the space of expired versions
         if replace:
-            with contextlib.suppress(Missing), self.locked_table(name) as folder:
-                _check_unchanged(folder, etag)
-                self.forget_versions(folder)
+            with contextlib.suppress(Missing), self.locked_table(name) as target:
+                _check_unchanged(target, etag)
+                self.forget_versions(target)
         with (
             engine.as_http_errors(cure=engine.advise_on_codes(schema)),
             self._temporary_folder() as folder,
@@ -227,11 +228,12 @@ class Store:
             engine.as_http_errors(),
             self.append_folder(name) as folder,
         ):
-            fragments_json = engine.stage_append(folder, schema, batches)
+            staged = lance.dataset(str(folder))
+            fragments = engine.stage_append(staged, schema, batches)
             with self.locked_table(name) as target:
                 _check_not_dropped(folder)
                 table = compaction.merge_small(target)
-                return commits.append(target, table, folder, fragments_json)
+                return commits.append(target.folder, table, staged, fragments)
 
     def replace_where(
         self,
@@ -245,11 +247,12 @@ class Store:
             engine.as_http_errors(),
             self.append_folder(name) as folder,
         ):
-            staged = replace_where.stage(folder, condition, schema, batches)
+            staged = lance.dataset(str(folder))
+            rows = replace_where.stage(staged, condition, schema, batches)
             with self.locked_table(name) as target:
                 _check_not_dropped(folder)
                 commit = replace_where.commit
-                return _retry(partial(commit, target, folder, staged, condition))
+                return _retry(target, partial(commit, staged, rows, condition))
 
     def merge(
         self,
@@ -265,14 +268,14 @@ class Store:
         ):
             folder = staged / "table"
             with self.locked_table(name) as target:
-                merge.check(keys, schema, engine.open_table(target).schema)
+                merge.check(keys, schema, target.newest.schema)
                 self.forget_versions(target)
                 folder.mkdir()
                 (folder / UPLOAD).write_text(name, "utf-8")
             merge.stage(folder, keys, schema, batches)
             with self.locked_table(name) as target:
                 _check_not_dropped(folder)
-                return _retry(partial(merge.commit, target, folder, keys))
+                return _retry(target, partial(merge.commit, folder, keys))
 
     @contextlib.contextmanager
     def append_folder(self, name: str) -> Iterator[Path]:
@@ -283,8 +286,7 @@ class Store:
                 self.forget_versions(target)
                 # with the ids of fields: without them, a column that was ever cast
                 # would be null in the new rows
-                newest = manifests.newest_version(target)
-                manifests.copy(target, newest, folder)
+                manifests.copy(target.folder, target.versions[-1], folder)
                 (folder / UPLOAD).write_text(name, "utf-8")
             yield folder
 
@@ -297,9 +299,9 @@ class Store:
         for _ in range(_ATTEMPTS):
             if replace:
                 # `Missing` if the name is free
-                with contextlib.suppress(Missing), self.locked_table(name):
+                with contextlib.suppress(Missing), self.locked_table(name) as old:
                     try:
-                        return commits.replace(target, [staged])
+                        return commits.replace(old, [staged])
                     except manifests.Damaged:
                         self._remove(target)
             try:
@@ -361,18 +363,21 @@ class Store:
                     yield folder
 
     def change(
-        self, name: str, change: Callable[[Path, Path], T], spared: int | None = None
+        self,
+        name: str,
+        change: Callable[[Path, engine.Locked], T],
+        spared: int | None = None,
     ) -> T:
         """Change a table by one commit. Version ``spared`` is kept, even if expired.
 
-        The change gets the table's folder and a path in staging.
+        The change gets a path in staging, and the table.
         """
         with contextlib.ExitStack() as contexts:
             with engine.as_http_errors():
                 staged = contexts.enter_context(self._temporary_folder())
-            folder = contexts.enter_context(self.locked_table(name))
-            self.forget_versions(folder, spared)
-            return _retry(partial(change, folder, staged / "table"))
+            target = contexts.enter_context(self.locked_table(name))
+            self.forget_versions(target, spared)
+            return _retry(target, partial(change, staged / "table"))
 
     def end_idle_writes(self, name: str) -> None:
         """Remove the rows of a table's multipart writes, unless a part arrives."""
@@ -384,24 +389,24 @@ class Store:
                 if (staged / "table" / UPLOAD).read_text("utf-8") == name:
                     shutil.rmtree(staged, ignore_errors=True)
 
-    def forget_versions(self, folder: Path, spared: int | None = None) -> None:
+    def forget_versions(self, target: engine.Locked, spared: int | None = None) -> None:
         """Remove a table's old versions, and once an hour files in none of them."""
         now = time.monotonic()
         since = now - SEARCH_SECONDS
         searches = self._searched.copy().items()
         recent = {searched: at for searched, at in searches if at > since}
-        is_due = folder not in recent
+        is_due = target.folder not in recent
         has_removed = cleanup.forget_versions(
-            folder, self.keep, spared, finds_lost=is_due
+            target, self.keep, spared, finds_lost=is_due
         )
         if has_removed and is_due:
-            self._searched = {**recent, folder: now}
+            self._searched = {**recent, target.folder: now}
 
     def drop(self, name: str) -> None:
         """Drop a table atomically. Open readers lose its files."""
         with self.locked_table(name) as target, engine.as_http_errors():
             self._make_folder()
-            self._remove(target)
+            self._remove(target.folder)
             # staged rows must not reach a later table of the same name
             for staged in self._folders():
                 upload = staged / "table" / UPLOAD
@@ -423,7 +428,7 @@ class Store:
         _delete(dropped)
 
     @contextlib.contextmanager
-    def locked_table(self, name: str) -> Iterator[Path]:
+    def locked_table(self, name: str) -> Iterator[engine.Locked]:
         """Lock a table's folder against changes by other threads and processes."""
         folder = self._folder(name)
         exists = False
@@ -438,12 +443,9 @@ class Store:
             # the previous holder of the lock may have dropped or replaced the folder
             if not exists:
                 raise Missing(name)
-            # a table of which nothing can be read is dropped or replaced
-            with contextlib.suppress(manifests.Damaged, OSError):
-                manifests.set_aside_cut(folder)
             locks.enter_context(commits.naming_damage(folder))
             locks.enter_context(begun.marking_writes(folder))
-            yield folder
+            yield engine.Locked(folder)
 
 
 def _delete(dropped: Path) -> None:
@@ -454,20 +456,21 @@ def _delete(dropped: Path) -> None:
         shutil.rmtree(dropped, ignore_errors=True)
 
 
-def _check_unchanged(target: Path, etag: str) -> None:
+def _check_unchanged(target: engine.Locked, etag: str) -> None:
     """Raise 409 if the table no longer has the ETag. Empty matches any."""
-    if etag and etag != manifests.etag(target):
+    if etag and etag != manifests.etag(target.folder, target.versions[-1]):
         raise HTTPError(
             409, "the table's ETag is not the one in If-Match; nothing was changed"
         )
 
 
-def _retry(attempt: Callable[[], T]) -> T:
+def _retry(target: engine.Locked, attempt: Callable[[engine.Locked], T]) -> T:
     """Repeat an attempt if a process that does not lock the table was faster."""
     for _ in range(_ATTEMPTS - 1):
         with contextlib.suppress(engine.Conflict):
-            return attempt()
-    return attempt()
+            return attempt(target)
+        target = engine.Locked(target.folder)
+    return attempt(target)
 
 
 def _check_not_dropped(staged: Path) -> None:

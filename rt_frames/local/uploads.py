@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 
 from rt_frames.local import commits, engine, manifests
@@ -93,7 +94,9 @@ class Uploads:
                     table = folder / "replacing" / arriving.name
                     commits.create(table, schema, batches)
                 else:
-                    fragments_json = engine.stage_append(folder, schema, batches)
+                    draft = lance.dataset(str(folder))
+                    fragments = engine.stage_append(draft, schema, batches)
+                    fragments_json = [json.dumps(each.to_json()) for each in fragments]
                 staged = {
                     "content": content(),
                     "fragments": fragments_json,
@@ -154,7 +157,7 @@ class Uploads:
                 os.utime(folder / "parts")
 
 
-def _commit(target: Path, folder: Path) -> int:
+def _commit(target: engine.Locked, folder: Path) -> int:
     """Append the parts to the table, or replace its rows; return its version."""
     files = sorted((folder / "parts").iterdir())
     staged = [file for file in files if not file.suffix]
@@ -166,7 +169,7 @@ def _commit(target: Path, folder: Path) -> int:
         )
     parts = [json.loads(file.read_text("utf-8")) for file in staged]
     if not parts:
-        return int(engine.open_table(target).version)
+        return target.versions[-1]
     added = [part["fragments"] for part in parts if part["fragments"] is not None]
     if not added:
         tables = [folder / "replacing" / part["table"] for part in parts]
@@ -177,8 +180,10 @@ def _commit(target: Path, folder: Path) -> int:
             "some parts add rows and others replace them; nothing was changed; send all in "
             "one mode",
         )
-    table = engine.open_table(target)
-    return commits.append(target, table, folder, itertools.chain.from_iterable(added))
+    fragments_json = itertools.chain.from_iterable(added)
+    fragments = [*map(lance.FragmentMetadata.from_json, fragments_json)]
+    draft = lance.dataset(str(folder))
+    return commits.append(target.folder, target.newest, draft, fragments)
 
 
 @contextlib.contextmanager
