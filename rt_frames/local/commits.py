@@ -126,12 +126,15 @@ def sync(paths: Iterable[Path]) -> None:
     """Let the disk keep files, and the names in folders, if the power fails now."""
     paths = list(paths)
     with contextlib.ExitStack() as stack:
-        # together, they wait for the disk once
-        workers = [stack.enter_context(Worker("sync")) for _ in paths[:SYNC_THREADS]]
+        # together, they wait for the disk once; the last needs no thread
+        others = paths[:-1]
+        workers = [stack.enter_context(Worker("sync")) for _ in others[:SYNC_THREADS]]
         replies = [
             worker.submit(_sync, path)
-            for worker, path in zip(itertools.cycle(workers), paths, strict=False)
+            for worker, path in zip(itertools.cycle(workers), others, strict=False)
         ]
+        for path in paths[-1:]:
+            _sync(path)
         for reply in replies:
             result(reply)
 
