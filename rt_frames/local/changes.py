@@ -261,7 +261,8 @@ def _write_nulls(table: Any, name: str, rows: int) -> list[Any]:
 
 def restore(_staged: Path, target: engine.Locked, version: int) -> dict[str, int]:
     """Commit an old version as the newest; return its new number."""
-    engine.open_table(target.folder, version, state="; nothing was changed")
+    old = engine.open_table(target.folder, version, state="; nothing was changed")
+    commits.check_readable(target.folder, old, limit=1)
     with engine.as_http_errors():
         table = engine.open_past_damage(target)
         operation = LanceOperation.Restore(version)

@@ -177,6 +177,22 @@ def test_a_purge_keeps_the_versions_before_rows_that_are_damaged(root, damage):
         check_aid(root, client, "restore")
 
 
+@pytest.mark.parametrize("damage", FILES)
+@pytest.mark.parametrize("folder", ["data", "_deletions"])
+def test_no_version_is_restored_whose_rows_are_damaged(root, folder, damage):
+    with rt.connect(root, default=False) as client:
+        table = client.table("t")
+        table.delete(pl.col("id") == 2)
+        path = newest(root, folder)
+        rt.to_table(MORE, "t", client=client, if_exists="replace")
+        FILES[damage](path)
+        words = f"{path.name} of the table is (damaged|missing)"
+        with pytest.raises(ServerError, match=words):
+            client.table("t", version=3).restore()
+        assert sorted(manifests(root)) == [1, 2, 3, 4]
+        assert table.to_polars().equals(MORE)
+
+
 @pytest.mark.parametrize("aid", ["restore", "replace"])
 def test_a_purge_removes_the_files_of_a_version_that_was_set_aside(root, aid):
     garble(manifest(root))
