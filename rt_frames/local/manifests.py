@@ -113,7 +113,8 @@ def _list_whole(folder: Path) -> tuple[list[int], list[int]]:
             continue
         for lost in cut:
             log.warning(
-                "table %s: version %d was lost in a power cut; the newest is %d",
+                "table %s: the manifest of version %d is not whole, as after a power cut; "
+                "the newest whole one is %d",
                 folder.stem,
                 lost,
                 version,
@@ -121,7 +122,7 @@ def _list_whole(folder: Path) -> tuple[list[int], list[int]]:
         return versions, cut
     raise Damaged(
         500,
-        "a power cut has left no version of the table; drop or replace the table",
+        "no version of the table has a whole manifest; drop or replace the table",
     )
 
 
