@@ -141,7 +141,8 @@ class Store:
     def open(self, name: str, version: int | None = None) -> Any:
         """Open a table for reading, at its newest version by default."""
         self.check_there(name)
-        return engine.open_table(self._folder(name), version)
+        with self._reading(name):
+            return engine.open_table(self._folder(name), version)
 
     def naming_damage(self, name: str, table: Any) -> AbstractContextManager[None]:
         """Raise, in place of an error in Lance's words, one that names a file."""
@@ -149,8 +150,17 @@ class Store:
 
     def etag(self, name: str, version: int) -> str:
         """Return the ETag of a version of a table."""
-        with engine.as_http_errors():
+        with self._reading(name), engine.as_http_errors():
             return manifests.etag(self._folder(name), version)
+
+    @contextlib.contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        """Enter to read a table. If it was dropped meanwhile, that is the error."""
+        try:
+            yield
+        except Exception:
+            self.check_there(name)
+            raise
 
     def _taken(self, name: str) -> HTTPError:
         if self._is_table(name):

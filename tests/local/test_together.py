@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import requests
 
-from tests.support.local import TABLE, Caller, message, stream
+from tests.support.local import TABLE, Caller, message, stream, until
 
 
 @pytest.fixture
@@ -154,3 +154,22 @@ def test_a_table_that_another_process_drops_and_creates_is_whole_or_not_there(
     assert statuses.count(200) >= 45
     assert replace(caller, 1).status_code == 200
     assert caller.read("t").num_rows == 1000
+
+
+def test_S06_a_table_that_is_dropped_while_it_is_described_is_not_there(caller):
+    statuses = [404]
+
+    def describe():
+        while not done.is_set():
+            statuses.append(caller.ask("describe").status_code)
+
+    done = threading.Event()
+    reader = threading.Thread(target=describe, daemon=True)
+    reader.start()
+    for _ in range(30):
+        caller.create("t", TABLE)
+        until(lambda: statuses[-1] != 404)
+        caller.ask("drop")
+    done.set()
+    reader.join()
+    assert set(statuses) == {200, 404}
