@@ -292,11 +292,15 @@ def naming_damage(folder: Path, table: Any = None) -> Iterator[None]:
 
 def check_readable(folder: Path, table: Any, limit: int | None = None) -> None:
     """Raise for a damaged file; ``limit`` reads so many rows of each fragment."""
-    options = {"limit": limit, **scans.options(table, None, None)}
+    options: dict[str, Any] = {"batch_size": 64, "io_buffer_size": scans.BUFFER_BYTES}
+    # measuring reads rows, too, which may be the damaged ones
+    with contextlib.suppress(engine.Failed), engine.as_http_errors(state=""):
+        options = scans.options(table, None, None)
     for fragment in table.get_fragments():
         try:
             with engine.as_http_errors(state=""):
-                for _ in table.scanner(fragments=[fragment], **options).to_reader():
+                rows = table.scanner(fragments=[fragment], limit=limit, **options)
+                for _ in rows.to_reader():
                     pass
         except engine.Failed as error:
             files = _list_files(fragment.metadata)

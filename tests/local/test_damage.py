@@ -193,6 +193,25 @@ def test_no_version_is_restored_whose_rows_are_damaged(root, folder, damage):
         assert table.to_polars().equals(MORE)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda table: table.to_polars(),
+        lambda table: table.compact(purge=True),
+        lambda table: table.client.table("t", version=table.version).restore(),
+    ],
+    ids=["read", "purge", "restore"],
+)
+def test_a_damaged_file_of_rows_whose_widths_are_measured_is_named(root, call):
+    texts = pl.DataFrame({"s": [f"{n:099}" for n in range(2000)]})
+    with rt.connect(root, default=False) as client:
+        table = rt.to_table(texts, "t", client=client, if_exists="replace")
+        path = newest(root, "data")
+        halve(path)
+        with pytest.raises(ServerError, match=f"{path.name} of the table is damaged"):
+            call(table)
+
+
 @pytest.mark.parametrize("aid", ["restore", "replace"])
 def test_a_purge_removes_the_files_of_a_version_that_was_set_aside(root, aid):
     garble(manifest(root))
