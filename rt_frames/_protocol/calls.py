@@ -44,7 +44,8 @@ Buffers = Iterable[Any]
 # the cure for an error, which only the caller knows
 Cures = Mapping["type[errors.RemoteError]", str]
 NO_CURES: Cures = {}
-# what an error says of its step, which is not the whole call
+# what an error, or a service's own message, says of its step, which is not the whole
+# call
 _OF_A_STEP = {
     "nothing was sent": "this step was not sent",
     "nothing was changed": "this step changed nothing",
@@ -187,10 +188,12 @@ class Steps(NamedTuple):
 
     def complete(self, *sentences: str) -> str:
         """Return the text of an error: sentences about this step, and the others."""
-        words = _OF_A_STEP if self.done else {}
         # the cure of this step may be to make the same call, too
-        said = [words.get(one, one) for one in sentences if one != self.again]
-        return "; ".join(filter(None, [*said, *self]))
+        said = [one for one in sentences if one != self.again]
+        text = "; ".join(filter(None, [*said, *self]))
+        for of_the_call, of_the_step in _OF_A_STEP.items() if self.done else ():
+            text = text.replace(of_the_call, of_the_step)
+        return text
 
 
 NO_STEPS = Steps()

@@ -461,8 +461,8 @@ def _explain_refusal(purpose: Purpose, ending: Ending, response: Response) -> Fa
     text = f"could not {purpose.action}: {status}, {reason}"
     hint = _find_hint(purpose, ending)
     failure = dataclasses.replace(_failure(purpose, meaning, text, facts), hint=hint)
-    # some servers say it themselves, of this step
-    if "nothing was " in message and not purpose.steps.done:
+    # some servers say it themselves
+    if "nothing was " in message:
         failure = dataclasses.replace(failure, state="")
     return failure
 

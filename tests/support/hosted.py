@@ -83,6 +83,7 @@ class Hosted:
     told: dict[str, Any] = field(default_factory=dict)
     # of refusals that are made up
     retry_after: str = "0"
+    reason: str = "made up"
     # the version that reads see, by table
     cached: dict[str, int] = field(default_factory=dict)
 
@@ -131,7 +132,7 @@ class Hosted:
                 if fault == "late":
                     self.held.append((request, step, self.newest(request)))
                 connection.answer(
-                    status, {"error": "made up"}, {"Retry-After": self.retry_after}
+                    status, {"error": self.reason}, {"Retry-After": self.retry_after}
                 )
                 continue
             with self.lock:
