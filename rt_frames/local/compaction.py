@@ -47,8 +47,9 @@ def merge_small(target: engine.Locked) -> Any:
     try:
         small = _list_small(table)
         _leave_out_large(small)
-        if len(small) > MAX_SMALL and not _find_obstacle(table):
-            _rewrite(folder, table, small)
+        if len(small) <= MAX_SMALL or _find_obstacle(table):
+            return table
+        _rewrite(folder, table, small)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # noqa: BLE001  # panics
