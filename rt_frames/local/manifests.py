@@ -37,7 +37,7 @@ def copy(folder: Path, version: int, staged: Path) -> None:
 def read(manifest: Path) -> bytes:
     """Return the bytes of a manifest, which is read once unless it is changed."""
     state = manifest.stat()
-    return _read(manifest, (state.st_ino, state.st_mtime_ns, state.st_size))
+    return _read(manifest, (state.st_ino, state.st_ctime_ns, state.st_size))
 
 
 @functools.lru_cache(_KEPT)
