@@ -106,7 +106,7 @@ def stream(
 ) -> None:
     options = replace(parse_open_options(dtypes), table=table)
     source = open_source(data, options)
-    for buffers in IPCStream(source, CompressionPolicy(None, None, source.nbytes)):
+    for buffers in IPCStream(source, CompressionPolicy(None, None, source.rows.nbytes)):
         del buffers
 
 
