@@ -104,6 +104,10 @@ def wide(request, tmp_path_factory):
     return path
 
 
+# how much depends on how Lance's threads meet; all rows take over 1,100
+A_FEW_MB = 800
+
+
 def taken(service: Process, operation: str, **request: object) -> int:
     """Make a request, and return by how many megabytes the memory has grown."""
     service.caller.send("POST", "/v1/table/t/query/", '{"k": 1, "columns": ["n"]}')
@@ -122,7 +126,7 @@ def test_what_is_touched_by_a_condition_is_in_memory_for_a_few_rows(
     operation, request = CALLS[call]
     shutil.copytree(wide, tmp_path / "t.lance")
     with Process(tmp_path) as service:
-        assert taken(service, operation, **request) < 400
+        assert taken(service, operation, **request) < A_FEW_MB
     left = lance.dataset(str(tmp_path / "t.lance")).to_table(columns=["n"])
     deleted = 3 if call == "a deletion" else 0
     assert left["n"].to_pylist() == [*range(deleted, ROWS)]
@@ -136,7 +140,7 @@ def test_a_column_of_nulls_is_compacted_with_a_few_of_them_in_memory(tmp_path):
     added = pa.schema({"s": pa.list_(pa.float64(), 2**16)})
     lance.dataset(str(tmp_path / "t.lance")).add_columns(added)
     with Process(tmp_path) as service:
-        assert taken(service, "compact") < 400
+        assert taken(service, "compact") < A_FEW_MB
     table = lance.dataset(str(tmp_path / "t.lance"))
     assert len(table.get_fragments()) == 1
     assert table.count_rows("s IS NULL") == 3000
