@@ -235,6 +235,7 @@ class Purpose(NamedTuple):
     listed_before: bool | None = None
     cures: Cures = NO_CURES
     stage: Stage = ""
+    # bool() is False
     is_compressed: Callable[[], bool] = bool
     steps: Steps = NO_STEPS
     last_attempt: LastAttempt | None = None

@@ -77,7 +77,8 @@ def delete_matches(table: Any, condition: str) -> tuple[Any, int]:
 
 def alter(staged: Path, target: engine.Locked, request: dict[str, Any]) -> int:
     """Apply the changes of a request, all or none; return the new version."""
-    folder, table = target.folder, target.newest
+    folder = target.folder
+    table = target.newest
     changes = parse_alterations(request, table.schema)
     with engine.as_http_errors():
         draft = commits.draft(folder, table, staged)
@@ -127,7 +128,8 @@ def add_columns(
     staged: Path, target: engine.Locked, schema: pa.Schema
 ) -> dict[str, int]:
     """Add columns of nulls; return the new version."""
-    folder, table = target.folder, target.newest
+    folder = target.folder
+    table = target.newest
     _check_new_columns(schema, table.schema)
     with engine.as_http_errors():
         draft = commits.draft(folder, table, staged)
@@ -198,7 +200,8 @@ def drop_columns(
         raise HTTPError(
             400, f"columns: {list_names(twice)} more than once; name each column once"
         )
-    folder, table = target.folder, target.newest
+    folder = target.folder
+    table = target.newest
     known = table.schema.names
     unknown = [name for name in names if name not in known]
     if unknown:

@@ -40,7 +40,8 @@ def forget_versions(
     """
     # a clean-up that fails is repeated before the next write
     with contextlib.suppress(Exception):
-        folder, versions = target.folder, target.versions
+        folder = target.folder
+        versions = target.versions
         expired = _count_replaced(folder, versions, keep)
         if expired < len(versions) // 10:
             expired = 0

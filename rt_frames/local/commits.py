@@ -394,7 +394,8 @@ def replace_by_parts(target: engine.Locked, staged: Path, parts: list[Path]) -> 
 
     A `Conflict` if that table has changed since the staging began.
     """
-    folder, newest = target.folder, target.versions[-1]
+    folder = target.folder
+    newest = target.versions[-1]
     if manifests.etag(folder, newest) != manifests.etag(staged):
         raise engine.Conflict(
             409,

@@ -41,7 +41,8 @@ def merge_small(target: engine.Locked) -> Any:
 
     What fails is logged.
     """
-    folder, table = target.folder, target.newest
+    folder = target.folder
+    table = target.newest
     if len(table.get_fragments()) <= MAX_SMALL:
         return table
     try:
@@ -72,7 +73,8 @@ def compact(
     purge = request.get("purge", False)
     if set(request) - {"purge"} or not isinstance(purge, bool):
         raise HTTPError(400, 'the body takes "purge" alone; send {"purge": true} or {}')
-    folder, table = target.folder, target.newest
+    folder = target.folder
+    table = target.newest
     version = int(table.version)
     with engine.as_http_errors():
         obstacle = _find_obstacle(table)

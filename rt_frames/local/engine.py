@@ -86,7 +86,7 @@ class Conflict(HTTPError):
 
 
 class Locked:
-    """A table whose lock is held: nothing of it is listed or opened twice.
+    """A table whose lock is held, listed and opened once for all steps before a commit.
 
     Parameters
     ----------
