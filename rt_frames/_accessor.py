@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from rt_frames import _api
 from rt_frames._arguments import by_keyword
-from rt_frames._display import hide_traceback, share_docstring, show_choices
+from rt_frames._display import hide_traceback, share_docstring
 from rt_frames._names import what_is_meant
-from rt_frames._service.write import IfExists
-from rt_frames._stream.compression import Compression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
-    from rt_frames._client import Client, Expression, RemoteTable
     from rt_frames._frames.frame_types import Frame
     from rt_frames._schema.alterations import AlterationPlan
 
 FrameT = TypeVar("FrameT", bound="Frame")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _calls(
+    function: Callable[Concatenate[FrameT, P], T],
+) -> Callable[
+    [Callable[..., None]], Callable[Concatenate[RemoteAccessor[FrameT], P], T]
+]:
+    """Make a method that passes its frame, and its own arguments, to a function.
+
+    The method has the name and the docstring of what is decorated.
+    """
+
+    def decorate(
+        described: Callable[..., None],
+    ) -> Callable[Concatenate[RemoteAccessor[FrameT], P], T]:
+        def method(
+            self: RemoteAccessor[FrameT], /, *args: P.args, **options: P.kwargs
+        ) -> T:
+            __tracebackhide__ = True
+            return function(self._frame, *args, **options)
+
+        signature = inspect.signature(function)
+        _, *others = signature.parameters.values()
+        parameters = [*inspect.signature(described).parameters.values(), *others]
+        shown: Any = functools.update_wrapper(method, described)
+        shown.__signature__ = signature.replace(parameters=parameters)
+        share_docstring(method, function)
+        return method
+
+    return decorate
 
 
 class RemoteAccessor(Generic[FrameT]):
@@ -72,22 +104,8 @@ class RemoteAccessor(Generic[FrameT]):
         """
         return _api.schema(self._frame)
 
-    @by_keyword(str="if_exists", dict="dtypes", Expr="where")
-    def to_table(
-        self,
-        name: str,
-        *,
-        if_exists: IfExists = "fail",
-        on: str | Sequence[str] | None = None,
-        where: Expression | None = None,
-        add_columns: bool = False,
-        dtypes: Mapping[str, Any] | None = None,
-        index: bool | None = None,
-        clean_names: bool = False,
-        progress: bool | None = None,
-        compression: Compression = "auto",
-        client: Client | None = None,
-    ) -> RemoteTable:
+    @_calls(_api.to_table)
+    def to_table(self) -> None:
         """Create a remote table from this frame, or write to an existing one.
 
         Parameters and errors as in `rt_frames.to_table`.
@@ -99,38 +117,9 @@ class RemoteAccessor(Generic[FrameT]):
         >>> df.remote.to_table("words").rows
         2
         """
-        __tracebackhide__ = True
-        return _api.to_table(
-            self._frame,
-            name,
-            if_exists=if_exists,
-            on=on,
-            where=where,
-            add_columns=add_columns,
-            dtypes=dtypes,
-            index=index,
-            clean_names=clean_names,
-            progress=progress,
-            compression=compression,
-            client=client,
-        )
 
-    @by_keyword(str="if_exists", dict="dtypes", Expr="where")
-    def tee(
-        self,
-        name: str,
-        *,
-        if_exists: IfExists = "fail",
-        on: str | Sequence[str] | None = None,
-        where: Expression | None = None,
-        add_columns: bool = False,
-        dtypes: Mapping[str, Any] | None = None,
-        index: bool | None = None,
-        clean_names: bool = False,
-        progress: bool | None = None,
-        compression: Compression = "auto",
-        client: Client | None = None,
-    ) -> FrameT:
+    @_calls(_api.tee)
+    def tee(self) -> None:
         """Call `to_table` and return this frame, unchanged.
 
         Parameters and errors as in `rt_frames.to_table`.
@@ -142,21 +131,6 @@ class RemoteAccessor(Generic[FrameT]):
         >>> int(df.remote.tee("numbers")["n"].sum())
         6
         """
-        __tracebackhide__ = True
-        return _api.tee(
-            self._frame,
-            name,
-            if_exists=if_exists,
-            on=on,
-            where=where,
-            add_columns=add_columns,
-            dtypes=dtypes,
-            index=index,
-            clean_names=clean_names,
-            progress=progress,
-            compression=compression,
-            client=client,
-        )
 
     @by_keyword(dict="rename", list="drop_columns")
     def plan_alterations(
@@ -195,23 +169,8 @@ class RemoteAccessor(Generic[FrameT]):
             clean_names=clean_names,
         )
 
-    @by_keyword(dict="rename", list="drop_columns")
-    def alter_table(
-        self,
-        name: str,
-        before: Any = None,
-        *,
-        rename: Mapping[str, str] | None = None,
-        nullable: Mapping[str, bool] | None = None,
-        add_columns: bool = False,
-        drop_columns: str | Sequence[str] = (),
-        lossy: bool = False,
-        rewrite: bool = False,
-        dtypes: Mapping[str, Any] | None = None,
-        index: bool | None = None,
-        clean_names: bool = False,
-        client: Client | None = None,
-    ) -> RemoteTable:
+    @_calls(_api.alter_table)
+    def alter_table(self) -> None:
         """Change a table's columns to those of this frame.
 
         Parameters and errors as in `rt_frames.alter_table`.
@@ -224,27 +183,6 @@ class RemoteAccessor(Generic[FrameT]):
         >>> before.astype("int32").remote.alter_table("counts")
         RemoteTable('counts', version 2, n: int64 to int32, at tables)
         """
-        __tracebackhide__ = True
-        return _api.alter_table(
-            self._frame,
-            name,
-            before,
-            rename=rename,
-            nullable=nullable,
-            add_columns=add_columns,
-            drop_columns=drop_columns,
-            lossy=lossy,
-            rewrite=rewrite,
-            dtypes=dtypes,
-            index=index,
-            clean_names=clean_names,
-            client=client,
-        )
 
 
-share_docstring(RemoteAccessor.to_table, _api.to_table)
-share_docstring(RemoteAccessor.tee, _api.tee)
 share_docstring(RemoteAccessor.plan_alterations, _api.plan_alterations)
-share_docstring(RemoteAccessor.alter_table, _api.alter_table)
-for writer in (RemoteAccessor.to_table, RemoteAccessor.tee):
-    show_choices(writer, IfExists=IfExists, Compression=Compression)
