@@ -56,9 +56,7 @@ def table_type_error(
 def check_alike(have: pa.DataType, target: pa.DataType, path: str, origin: str) -> None:
     """Raise if values are of another type than those of the first batch."""
     have = to_portable(have, path)
-    if family(value_type(have)) == family(value_type(target)) == "text":
-        return
-    if value_type(have) != value_type(target):
+    if not differs_in_layout_only(have, target):
         raise batch_type_error(have, target, path, origin)
 
 

@@ -245,6 +245,7 @@ FITS = {  # a column of a first frame, and one of a later frame
     "coded text": (struct_of(a=X), struct_of(a=Y)),
     "coded text that is null": (struct_of(a=X), struct_of(a=pa.nulls(1))),
     "a map of nothing": (MAPPED, NONE_MAPPED),
+    "large binary": (pa.array([b"x"]), pa.array([b"y"], pa.large_binary())),
     "coded nulls": (ONES, coded(NO_CODES, pa.nulls(1))),
     "halves whose dictionaries Arrow unifies wrong": (SMALL_HALVES, HALVES),
     "coded with nulls": (coded(CODES, WORDS), coded(CODES, pa.array([None, "b"]))),
@@ -278,6 +279,7 @@ FITS_NOT = {
     "text in lists": (pa.array([[1]]), pa.array([["x"]])),
     "lists of a fixed size": (pa.array([[1]]), FIXED),
     "a list for a number": (ONES, pa.array([[], []])),
+    "bytes of a fixed size": (pa.array([b"x"]), pa.array([b"y"], pa.binary(1))),
 }
 
 
