@@ -36,11 +36,7 @@ def texts(notebook: Any) -> Iterator[str]:
     for cell in code(notebook):
         for output in cell.outputs:
             yield output.get("text", "")
-            yield from (
-                value
-                for kind, value in output.get("data", {}).items()
-                if not kind.startswith("image/png")
-            )
+            yield from output.get("data", {}).values()
 
 
 def shows(cell: Any) -> bool:
