@@ -99,7 +99,7 @@ class Rows:
             self._body.check_end()
         except (OSError, ValueError, pa.ArrowException) as error:
             raise_foreign(error)
-            reason = f"the response failed after {count(rows, 'row')} ({one_line(str(error), 300)}); read it again"
+            reason = f"the response failed after {count(rows, 'row')} ({one_line(str(error), 300)})"
             raise self._fail(reason) from None
         finally:
             self._body.close()

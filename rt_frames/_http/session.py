@@ -236,10 +236,12 @@ class Session:
     def _open_rows(self, request: Request, reply: Reply) -> Outcome:
         """Open a streamed response and read its first batch."""
         purpose = request.purpose
+        # a folder says itself what to do
+        cure = "" if self.transport.is_certain else "; read it again"
 
         def fail(reason: str) -> errors.TransportError:
             return errors.TransportError(
-                f"could not {purpose.action}: {self._secrets.hide(reason)}",
+                f"could not {purpose.action}: {self._secrets.hide(reason)}{cure}",
                 table=purpose.table,
                 request_id=request.id,
             )
