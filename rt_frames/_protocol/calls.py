@@ -188,9 +188,12 @@ class Steps(NamedTuple):
 
     def complete(self, *sentences: str) -> str:
         """Return the text of an error: sentences about this step, and the others."""
+        again = self.again
         # the cure of this step may be to make the same call, too
-        said = [one for one in sentences if one != self.again]
-        text = "; ".join(filter(None, [*said, *self]))
+        said = [one for one in sentences if one != again]
+        if len(said) == len(sentences) > 0 and again:
+            again = f"then {again}"
+        text = "; ".join(filter(None, [*said, self.done, self.left, again]))
         for of_the_call, of_the_step in _OF_A_STEP.items() if self.done else ():
             text = text.replace(of_the_call, of_the_step)
         return text

@@ -382,8 +382,7 @@ class _Comparison:
             raise AlterationError(f"{text}; keep its type, or create a new table")
         if types.is_null(before):
             text = f"column {path!r} has no type before, so the service cannot cast it to {show_type(after)}"
-            dtypes = {path.partition(".")[0]: "…"}
-            raise AlterationError(f"{text}; create a new table with {dtypes=}")
+            raise AlterationError(f"{text}; create a new table")
         if types.is_null(after):
             raise AlterationError(
                 f"column {path!r} has no values after, so its type is unknown; cast it, for example to {show_type(before)}, its type before"

@@ -308,14 +308,15 @@ def _unsuitable(
     text: str, cure: str, advice: str, column: pa.Field | None
 ) -> UnsupportedTypeError:
     """Make the error for a type. The advice is for callers who can pass ``dtypes``."""
-    if column is None:
+    example = column and _example(column.type)
+    if column is None or example is None:
         return UnsupportedTypeError(f"{text}; {cure}")
-    dtypes = {column.name: _example(column.type)}
+    dtypes = {column.name: example}
     return UnsupportedTypeError(f"{text}; {advice} {dtypes=}")
 
 
 def _example(arrow: pa.DataType) -> Any:
-    """Return a dtype to pass for a column that cannot be sent.
+    """Return a dtype to pass for a column that cannot be sent, if one can be written.
 
     Nulls become text, and fixed-size lists that cannot be stored become lists.
     """
@@ -325,12 +326,12 @@ def _example(arrow: pa.DataType) -> Any:
     if storable == pa.list_(pa.uuid()):
         return Code("pyarrow.list_(pyarrow.uuid())")
     if contains(storable, lambda t: isinstance(t, pa.BaseExtensionType)):
-        return "…"
+        return None
     try:
         return to_data_type(storable)
     except UnsupportedTypeError:
         # a map has no data_type
-        return "…"
+        return None
 
 
 def _storable(arrow: pa.DataType) -> pa.DataType:

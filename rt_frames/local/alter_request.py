@@ -62,8 +62,12 @@ def parse_alterations(request: dict[str, Any], schema: pa.Schema) -> list[Change
             400,
             f'unknown in the body: {list_names(sorted(unknown))}; send only "alterations"',
         )
-    table = pa.field("", pa.struct(list(schema)))
-    fields = {path: field for path, field, _ in iter_fields([table])}
+    fields = {"": pa.field("", pa.struct(list(schema)))} | {
+        path: field
+        for path, field, parents in iter_fields(schema)
+        # no path leads to a name with a dot, or beyond it
+        if path.count(".") == len(parents)
+    }
     changes = [_parse_alteration(alteration, fields) for alteration in alterations]
     twice = duplicates(change.alteration["path"] for change in changes)
     if twice:
@@ -135,7 +139,7 @@ def _check_exists(path: str, fields: Fields) -> None:
     above = repr(parent)[:100] if parent else "the table"
     raise HTTPError(
         400,
-        f"unknown column {path!r:.200}{offer}; {above} has {list_names(names)}; "
+        f"unknown column {path!r:.200}{offer}; {above} has {list_names(names) or 'no fields'}; "
         "nothing was changed",
     )
 

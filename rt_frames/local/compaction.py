@@ -120,22 +120,20 @@ def _find_kept(folder: Path, table: Any) -> str:
 
 
 def _find_unused(folder: Path, table: Any) -> str:
-    """Return which dictionary holds a value that no row has, or "".
+    """Return which dictionary may hold a value that no row has, or "".
 
-    Lance 14 copies dictionaries as they are.
+    Lance 14 copies dictionaries as they are. Of those inside others, nobody looks.
     """
     for path, field, _ in iter_fields(table.schema):
         if not types.is_dictionary(field.type):
             continue
-        if "." in path:
+        is_nested = "." in path
+        if is_nested or _has_unused(table, path):
+            cast = {path: str(field.type.value_type)}
+            option = ", rewrite=True" if is_nested else ""
             return (
-                f"column {path!r} is inside another one, and may have categories that no row has, "
-                "which a purge would leave; first replace the table with text in place of them"
-            )
-        if _has_unused(table, path):
-            return (
-                f"column {path!r} has categories that no row has, and a purge would leave them; "
-                f'first call rt.table("{folder.stem}").cast({{"{path}": "{field.type.value_type}"}})'
+                f"column {path!r} may have categories that no row has, and a purge would leave them; "
+                f'first call rt.table("{folder.stem}").cast({cast}{option})'
             )
     return ""
 

@@ -33,7 +33,7 @@ PAGE_BYTES = 2 * 2**20
 MAX_CACHE_BYTES = 2**27
 # of a batch that may be in memory besides the next one
 MAX_PREFETCHED_BYTES = 2**26
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _NO_ACCESS = (errno.EROFS, errno.EACCES)
 # part of Lance's message → reason, cure
 _REASONS = {
@@ -63,7 +63,7 @@ _NOT_FOUND = re.compile(r"not found: \S+/\S+", re.IGNORECASE)
 _FILE = re.compile(r"(?:\.lance|/table)/((?:_versions|_deletions|data)\b[\w./-]*)")
 # after the reason, Lance names a place in its source code
 _SOURCE_PLACE = ".rs:"
-_CAST_ERROR = "Cast error"
+_CAST_ERRORS = ("Cast error", "Arithmetic overflow")
 _INPUT_ERRORS = ("Invalid user input", "applying filter expression")
 # what Lance writes before its reason
 _WRAPPERS = re.compile(
@@ -360,7 +360,9 @@ def _read_reason(text: str) -> tuple[str, str]:
     if place:
         reason = reason.rpartition(" ")[0]
     reason = _WRAPPERS.sub("", reason)
-    cure = "choose a type that holds every value" if _CAST_ERROR in text else ""
+    cure = ""
+    if any(words in text for words in _CAST_ERRORS):
+        cure = "choose a type that holds every value"
     return one_line(reason, 300).rstrip(" ,:."), cure
 
 

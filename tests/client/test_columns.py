@@ -99,7 +99,7 @@ def test_a_refusal_after_columns_were_added_says_so_and_the_same_call_finishes(
     done = "columns 'x' were added before, and contain nulls"
     assert refused.value.done == done
     assert refused.value.__notes__ == [
-        f"{done}; the same call would now only write the rows"
+        f"{done}; the same call would only write the rows"
     ]
     assert place.read(name).to_pydict() == {**BASE.to_pydict(), "x": [None, None]}
     place.append(name, rows(6), add_columns=True)

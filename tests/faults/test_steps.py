@@ -134,7 +134,7 @@ def test_F47_rows_without_an_answer_tell_of_their_columns(
 ):
     hosted.meet(rows, "lose the answer", 1)
     with hosted.connect() as client:
-        words = f"now: version 3, 3 rows;.*; {ADDED}; the same call would now only"
+        words = f"now: version 3, 3 rows;.*; {ADDED}; then the same call would only"
         with pytest.raises(OutcomeUnknown, match=words) as caught:
             write(client, if_exists, options)
         assert caught.value.done == ADDED
@@ -175,7 +175,7 @@ def test_F47_what_a_source_raises_tells_of_the_columns(hosted, items, kind):
     with hosted.connect() as client, pytest.raises(kind) as caught:
         write(client, "append", {}, rows())
     (note,) = caught.value.__notes__
-    assert note == f"{ADDED}; the same call would now only write the rows"
+    assert note == f"{ADDED}; the same call would only write the rows"
     assert hosted.tables["t"].rows.to_pylist() == STORED
 
 

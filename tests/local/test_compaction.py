@@ -310,10 +310,25 @@ def test_a_purge_that_would_leave_categories_of_deleted_rows_is_refused(
     table.delete(pl.col("id") == 1)
     with pytest.raises(rt.errors.BadRequest, match=r"'name'.*nothing was changed") as e:
         table.compact(purge=True)
-    assert 'first call rt.table("t").cast({"name": "large_string"})' in str(e.value)
+    assert """first call rt.table("t").cast({'name': 'large_string'});""" in str(
+        e.value
+    )
     table.cast({"name": "large_string"})
     table.cast({"name": pl.Categorical})
     assert table.compact(purge=True).count() == 2
+    assert files_with(tmp_path, b"deleted-name") == []
+
+
+def test_a_purge_tells_how_to_be_rid_of_categories_inside_others(tmp_path, client):
+    names = pa.array(["deleted-name", "kept"]).dictionary_encode()
+    person = pa.StructArray.from_arrays([names], ["name"])
+    client.create_table("t", pa.table({"id": [1, 2], "person": person}))
+    client.table("t").delete(pl.col("id") == 1)
+    with pytest.raises(rt.errors.BadRequest, match="first call") as refused:
+        client.table("t").compact(purge=True)
+    cure = str(refused.value).partition("first call ")[2].partition(";")[0]
+    eval(cure, {"rt": client})
+    assert client.table("t").compact(purge=True).count() == 1
     assert files_with(tmp_path, b"deleted-name") == []
 
 

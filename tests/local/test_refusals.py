@@ -56,6 +56,8 @@ COLUMNS = {
         [{"days": [FAR]}, None], pa.struct([("days", pa.list_(pa.date32()))])
     ),
     "pair": pa.array([{"p": 1, "q": 2}, None], PAIR),
+    "dots": pa.array([{"x.y": {"z": 1}}, None]),
+    "past": pa.array([dt.datetime(1, 1, 1), None], pa.timestamp("ms")),
 }
 BEFORE = nested()
 for column_name, values_of_column in COLUMNS.items():
@@ -73,6 +75,9 @@ REFUSED = {
     "unknown member": ([{"path": "n", "name": "k"}], "'n': unknown 'name'.* 'rename'"),
     "mistyped column": ([rename("dday", "k")], r"'dday' \(did you mean 'day'\?\)"),
     "mistyped field": ([rename("deep.day.x", "k")], r"'deep.day.x' .* mean 'days'\?"),
+    "inside a number": ([rename("n.x", "k")], "'n.x'; 'n' has no fields"),
+    "dot in a name": ([no_nulls("dots.x.y")], "'dots.x.y'; 'dots' has 'x.y'"),
+    "beyond a dot": ([rename("dots.x.y.z", "k")], "'dots.x.y.z'; 'dots' has 'x.y'"),
     "taken name inside": ([rename("s.x", "y")], "'s.x' to 'y'"),
     "incomplete type": ([cast("v", NO_ITEM)], r"'v'.*data_type\.fields\[0\]"),
     "codes of dates": ([cast("v", "dict:date32:day:int32:false")], "'v'"),
@@ -90,6 +95,10 @@ REFUSED = {
     "two times": ([cast("autumn", BERLIN_S)], "'autumn'.*Berlin.* twice.* ambiguous="),
     "far date": ([cast("day", "timestamp:ns:-")], r"'day'.*date32\[day\].* would wrap"),
     "inside": ([cast("deep.days", UTC_NS)], r"'deep.days'.*ns, tz=UTC\].* would wrap"),
+    "far time": (
+        [cast("past", "timestamp:ns:-")],
+        "'past'.*; choose a type that holds",
+    ),
 }
 
 

@@ -57,7 +57,7 @@ KINDS = (
 # one had a null, and a folder refuses a purge that would leave a category of one
 _OF_DELETED_ROWS = (
     "Found unmasked nulls for non-nullable",
-    "has categories that no row has, and a purge would leave them",
+    "may have categories that no row has, and a purge would leave them",
 )
 
 
