@@ -1,9 +1,8 @@
-"""Frames to send, and the output of results."""
+"""Frames to send, and ways to do the same by turns."""
 
 from __future__ import annotations
 
 import datetime
-import decimal
 import statistics
 import time
 from typing import TYPE_CHECKING, Any
@@ -75,15 +74,7 @@ def wide(columns: int, rows: int) -> pa.Table:
     return pa.table({f"c{i}": rng.normal(size=rows) for i in range(columns)})
 
 
-def objects(cell: Callable[[int], Any]) -> pd.DataFrame:
-    return pd.DataFrame(
-        {"o": pd.Series([cell(i) for i in range(200_000)], dtype=object)}
-    )
-
-
 FIRST_DAY = datetime.date(2024, 1, 1)
-WITH_NULLS = [*range(200_000), None] * 10
-TEN_ROWS = {"a": range(10), "b": np.arange(10) / 2, "t": list("abcdefghij")}
 
 
 def words_of(rows: int) -> np.ndarray:
@@ -91,76 +82,27 @@ def words_of(rows: int) -> np.ndarray:
     return np.random.default_rng(2).integers(0, len(WORDS), rows)
 
 
-TEXTS = WORDS[words_of(200_000)].tolist()
+def ten_rows(_nbytes: int) -> pa.Table:
+    return pa.table({"a": range(10), "b": np.arange(10) / 2, "t": list("abcdefghij")})
 
 
-def text(i: int) -> str:
-    return TEXTS[i]
-
-
-def text_or_none(i: int) -> str | None:
-    return TEXTS[i] if i % 7 else None
-
-
-def day(i: int) -> datetime.date:
-    return FIRST_DAY + datetime.timedelta(i % 1000)
-
-
-def numbers(i: int) -> np.ndarray:
-    return np.arange(i % 5, dtype="float64")
-
-
-def pandas_category() -> pd.DataFrame:
-    codes = pd.Categorical.from_codes(words_of(2_000_000), WORDS)
-    return pd.DataFrame({"c": codes})
-
-
-def polars_category() -> pl.DataFrame:
-    words = WORDS[words_of(2_000_000)]
-    return pl.DataFrame({"c": pl.Series(words, dtype=pl.Categorical)})
-
-
-def optional(values: Any) -> pd.DataFrame:
-    return pd.DataFrame({"n": pd.array(values, dtype="Int64")})
-
-
-# functions that make frames of other shapes than long plain tables
-SHAPES: dict[str, Callable[[], Any]] = {
-    "10,000 x 10, Arrow": lambda: wide(10_000, 10),
-    "10,000 x 10, Polars": lambda: pl.from_arrow(wide(10_000, 10)),
-    "10,000 x 10, pandas": lambda: wide(10_000, 10).to_pandas(),
-    "3,000 x 1,000, Polars": lambda: pl.from_arrow(wide(3_000, 1_000)),
-    "3,000 x 1,000, pandas": lambda: wide(3_000, 1_000).to_pandas(),
-    "objects, text": lambda: objects(text),
-    "objects, text and None": lambda: objects(text_or_none),
-    "objects, dates": lambda: objects(day),
-    "objects, decimals": lambda: objects(lambda i: decimal.Decimal(i) / 100),
-    "objects, dicts": lambda: objects(lambda i: {"x": i, "name": text(i)}),
-    "objects, arrays": lambda: objects(numbers),
-    "pandas category": pandas_category,
-    "pandas Int64": lambda: optional(words_of(2_000_000)),
-    "pandas Int64 and NA": lambda: optional(WITH_NULLS),
-    "Polars Categorical": polars_category,
-    "ten rows": lambda: pd.DataFrame(TEN_ROWS),
+# as pandas keeps text by itself
+TEXT = dict.fromkeys([pa.string(), pa.large_string()], pd.StringDtype(na_value=np.nan))
+MAKERS = {
+    "numeric": numeric,
+    "strings": strings,
+    "nested": nested,
+    "lists": lists,
+    "ten rows": ten_rows,
 }
-
-
-MAKERS = {"numeric": numeric, "strings": strings, "nested": nested, "lists": lists}
 
 
 def frames(kind: str, nbytes: int) -> dict[str, Any]:
     """Return the same data as a frame of each library."""
     table = MAKERS[kind](nbytes)
     made: dict[str, Any] = {"Arrow": table, "Polars": pl.from_arrow(table)}
-    if kind in ("numeric", "strings"):
-        made["pandas"] = pd.DataFrame(
-            {
-                name: column.to_pandas()
-                if pa.types.is_primitive(column.type)
-                else pd.array(column, dtype="str")
-                for name, column in zip(table.column_names, table.columns, strict=True)
-            }
-        )
+    if kind in ("numeric", "strings", "ten rows"):
+        made["pandas"] = table.to_pandas(types_mapper=TEXT.get)
     return made
 
 
@@ -174,13 +116,9 @@ def stream_of(data: Any) -> bytes:
 
 
 def arrow_of(data: Any) -> pa.Table:
-    if isinstance(data, pa.Table):
-        return data
-    return (
-        data.to_arrow()
-        if isinstance(data, pl.DataFrame)
-        else pa.Table.from_pandas(data)
-    )
+    if isinstance(data, pl.DataFrame):
+        return data.to_arrow()
+    return data if isinstance(data, pa.Table) else pa.Table.from_pandas(data)
 
 
 def alternating(
@@ -196,13 +134,3 @@ def alternating(
             way()
             times[name].append(clock() - start)
     return {name: statistics.median(taken[1:]) for name, taken in times.items()}
-
-
-def show(
-    title: str, medians: Mapping[str, float], nbytes: int, ours: str = "rt_frames"
-) -> None:
-    """Print the speed of each way, and its time relative to that of rt_frames."""
-    for name, seconds in medians.items():
-        ratio = seconds / medians[ours]
-        taken = f"{seconds * 1000:>10.1f} ms{nbytes / seconds / 1e9:>8.2f} GB/s"
-        print(f"{title:<24}{name:<26}{taken}{ratio:>8.2f}x")

@@ -7,97 +7,60 @@ with ``{"version": 1}`` and each GET with no tables. ``flight`` takes DoPut.
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import socket
-import ssl
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 ROOM = 2**20
 
 
-class Reader:
-    """A connection that reads heads and discards bodies."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self._room = memoryview(bytearray(ROOM))
-        self._start = self._end = 0
-
-    def _fill(self) -> None:
-        self._start = 0
-        self._end = self._sock.recv_into(self._room)
-        if not self._end:
+def discard(file: BinaryIO, size: int, room: memoryview) -> None:
+    while size:
+        read = file.readinto(room[:size])
+        if not read:
             raise ConnectionError
+        size -= read
 
-    def line(self) -> bytes:
-        found = b""
-        while not found.endswith(b"\n"):
-            if self._start == self._end:
-                self._fill()
-            held = bytes(self._room[self._start : min(self._end, self._start + 8192)])
-            part = held[: held.find(b"\n") + 1] or held
-            self._start += len(part)
-            found += part
-        return found.strip()
 
-    def forget(self, size: int) -> None:
-        while size:
-            if self._start == self._end:
-                self._fill()
-            taken = min(size, self._end - self._start)
-            self._start += taken
-            size -= taken
-
-    def forget_chunks(self) -> None:
-        while size := int(self.line(), 16):
-            self.forget(size)
-            self.line()
-        self.line()
-
-    def request(self) -> bytes:
-        """Read one request, and return its method."""
-        method = self.line().partition(b" ")[0]
-        headers = {}
-        while line := self.line():
-            name, _, value = line.partition(b":")
-            headers[name.lower()] = value.strip()
-        if headers.get(b"transfer-encoding") == b"chunked":
-            self.forget_chunks()
-        else:
-            self.forget(int(headers.get(b"content-length", 0)))
+def read_request(file: BinaryIO, room: memoryview) -> bytes:
+    """Read one request, and return its method."""
+    method = file.readline().partition(b" ")[0]
+    if not method:
+        raise ConnectionError
+    headers = http.client.parse_headers(file)
+    if headers["Transfer-Encoding"] != "chunked":
+        discard(file, int(headers["Content-Length"] or 0), room)
         return method
+    while size := int(file.readline(), 16):
+        discard(file, size, room)
+        file.readline()
+    file.readline()
+    return method
 
 
-def _converse(sock: socket.socket, context: ssl.SSLContext | None) -> None:
-    with sock, contextlib.suppress(OSError):
-        if context is not None:
-            sock = context.wrap_socket(sock, server_side=True)
-        reader = Reader(sock)
+def _converse(sock: socket.socket) -> None:
+    room = memoryview(bytearray(ROOM))
+    with sock, sock.makefile("rb") as file, contextlib.suppress(OSError):
         while True:
-            body = json.dumps(
-                {"tables": []} if reader.request() == b"GET" else {"version": 1}
-            ).encode()
+            is_list = read_request(file, room) == b"GET"
+            body = json.dumps({"tables": []} if is_list else {"version": 1}).encode()
             head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
             sock.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
 
-def serve_http(certificate: str = "") -> None:
-    context = None
-    if certificate:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
+def serve_http() -> None:
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
     print(listener.getsockname()[1], flush=True)
     while True:
         sock, _ = listener.accept()
-        threading.Thread(target=_converse, args=(sock, context), daemon=True).start()
+        threading.Thread(target=_converse, args=[sock], daemon=True).start()
 
 
 def serve_flight() -> None:
@@ -124,15 +87,10 @@ def running(module: str, *words: object) -> Iterator[int]:
             process.kill()
 
 
-def sink(
-    kind: str = "http", *certificate: Path
-) -> contextlib.AbstractContextManager[int]:
-    """Start a sink. With a certificate it speaks TLS."""
-    return running("_sinks", kind, *certificate)
+def sink(kind: str = "http") -> contextlib.AbstractContextManager[int]:
+    """Start a sink."""
+    return running("_sinks", kind)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "flight":
-        serve_flight()
-    else:
-        serve_http(*sys.argv[2:])
+    {"http": serve_http, "flight": serve_flight}[sys.argv[1]]()

@@ -44,10 +44,11 @@ NBYTES = 60 * 10**6
 MILLION = 10**6
 FRAMES = 30
 REPEATS = 5
+# and as many times more of calls that take milliseconds
+SMALL = 6
 OURS = "rt_frames"
-# that have few rows, and take milliseconds
-SMALL_REPEATS = 30
 ON_ID = "t.id = s.id"
+IS_FIRST = f"day = date '{FIRST_DAY}'"
 READS: dict[str, dict[str, Callable[[Any], Any]]] = {  # of a table that was opened
     "rows": {
         OURS: lambda table: table.to_polars(),
@@ -65,6 +66,15 @@ READS: dict[str, dict[str, Callable[[Any], Any]]] = {  # of a table that was ope
         OURS: lambda table: table.head(5),
         "lance": lambda table: table.head(5),
         "lancedb": lambda table: table.head(5),
+    },
+    "a day": {
+        OURS: lambda table: table.to_polars(where=pl.col("day") == FIRST_DAY),
+        "lance": lambda table: pl.from_arrow(table.to_table(filter=IS_FIRST)),
+        "lancedb": lambda table: table.search().where(IS_FIRST).limit(None).to_polars(),
+        "deltalake": lambda table: table.to_pyarrow_table([("day", "=", FIRST_DAY)]),
+    },
+    "a day of scan": {
+        OURS: lambda table: table.scan().filter(pl.col("day") == FIRST_DAY).collect(),
     },
 }
 
@@ -86,13 +96,18 @@ KINDS: dict[str, Callable[[int], pa.Table]] = {
 }
 
 
-def daily() -> pa.Table:
-    """Make a million rows, a tenth of them of each day."""
-    rows = np.arange(MILLION)
+def daily(height: int) -> pa.Table:
+    """Make rows, a tenth of them of each day."""
+    rows = np.arange(height)
     days = pa.array([FIRST_DAY + dt.timedelta(n) for n in range(10)])
     return pa.table(
-        {"id": rows, "day": days.take(pa.array(rows * 10 // MILLION)), "x": rows / 7}
+        {"id": rows, "day": days.take(pa.array(rows * 10 // height)), "x": rows / 7}
     )
+
+
+def with_text_keys(table: pa.Table) -> pa.Table:
+    keys = [f"order-{key:012d}" for key in table["id"].to_pylist()]
+    return table.set_column(0, "id", pa.array(keys))
 
 
 class Peers:
@@ -189,22 +204,20 @@ class Peers:
         )
 
     def replace_day(self, name: str, rows: pa.Table) -> Ways:
-        """Return the ways to replace a day: lance and lancedb need two commits."""
-        day = rows["day"][0].as_py()
-        condition = f"day = date '{day}'"
+        """Return the ways to replace the first day: two commits for two of them."""
         path = self.path("lance", name)
 
         def in_lance() -> None:
-            lance.dataset(path).delete(condition)
+            lance.dataset(path).delete(IS_FIRST)
             lance.write_dataset(rows, path, mode="append")
 
         def in_lancedb() -> None:
             table = self.database().open_table(name)
-            table.delete(condition)
+            table.delete(IS_FIRST)
             table.add(rows)
 
-        ours = {"if_exists": "replace", "where": pl.col("day") == day}
-        theirs = {"mode": "overwrite", "predicate": f"day = '{day}'"}
+        ours = {"if_exists": "replace", "where": pl.col("day") == FIRST_DAY}
+        theirs = {"mode": "overwrite", "predicate": f"day = '{FIRST_DAY}'"}
         return self.chosen(
             {
                 OURS: lambda: self.store(name, rows, **ours),
@@ -219,7 +232,7 @@ def read_opened(opener: Callable[[], Any], read: Callable[[Any], Any]) -> Any:
     return read(opener())
 
 
-def show(name: str, ways: Ways, repeats: int = REPEATS) -> None:
+def show(name: str, ways: Ways, repeats: int) -> None:
     medians = alternating(ways, repeats, time.process_time)
     line = f"{name:<26}"
     for library, seconds in medians.items():
@@ -229,10 +242,12 @@ def show(name: str, ways: Ways, repeats: int = REPEATS) -> None:
     print(line, flush=True)
 
 
-def frames(peers: Peers, wanted: Callable[[str], bool]) -> None:
+def frames(
+    peers: Peers, wanted: Callable[[str], bool], nbytes: int, repeats: int
+) -> None:
     """Create and read tables of every kind, made of one frame and of thirty."""
     for kind, make in KINDS.items():
-        table = make(NBYTES)
+        table = make(nbytes)
         name = kind.replace(" ", "-").replace(",", "")
         rows = -(-len(table) // FRAMES)
 
@@ -242,42 +257,53 @@ def frames(peers: Peers, wanted: Callable[[str], bool]) -> None:
 
         if wanted("create"):
             streams = peers.write(name, streamed, "overwrite")
-            show(f"create {kind}, {FRAMES} frames", streams)
+            show(f"create {kind}, {FRAMES} frames", streams, repeats)
         whole = peers.write(name, lambda table=table: table, "overwrite")
         if wanted("create"):
-            show(f"create {kind}", whole)
+            show(f"create {kind}", whole, repeats)
         if wanted("read"):
             for write in whole.values():
                 write()
-            show(f"read {kind}", peers.read(name, "rows"))
+            show(f"read {kind}", peers.read(name, "rows"), repeats)
 
 
-def calls(peers: Peers) -> Iterator[tuple[str, Ways, int]]:
-    """Make a table of a million rows, and yield calls that change or ask it."""
-    table = daily()
+def calls(peers: Peers, rows: int) -> Iterator[tuple[str, Ways, int]]:
+    """Make a table, and yield calls that change or ask it, and how often."""
+    table = daily(rows)
     for write in peers.write("t", lambda: table, "overwrite").values():
         write()
-    yield "count", peers.read("t", "count"), SMALL_REPEATS
-    yield "head", peers.read("t", "head"), SMALL_REPEATS
+    for call in ("count", "head", "a day", "a day of scan"):
+        yield call, peers.read("t", call), SMALL
     ten = table.slice(0, 10)
-    yield "append ten rows", peers.write("t", lambda: ten), SMALL_REPEATS
-    existing = pa.array(range(0, MILLION, MILLION // 1000))
+    yield "append ten rows", peers.write("t", lambda: ten), SMALL
+    existing = pa.array(range(0, rows, rows // 1000))
     thousand = table.take(existing).set_column(0, "id", pc.add(existing, 500))
-    yield "upsert 1,000", peers.upsert("t", thousand), REPEATS
+    yield "upsert 1,000", peers.upsert("t", thousand), 1
     day = table.filter(pc.equal(table["day"], FIRST_DAY))
-    yield "replace a day", peers.replace_day("t", day), REPEATS
+    yield "upsert a day", peers.upsert("t", day), 1
+    yield "replace a day", peers.replace_day("t", day), 1
+    named = with_text_keys(table)
+    for write in peers.write("named", lambda: named, "overwrite").values():
+        write()
+    of_day = with_text_keys(day)
+    yield "upsert a day, by text", peers.upsert("named", of_day), 1
 
 
-def main(words: list[str]) -> None:
+def main(
+    words: list[str],
+    nbytes: int = NBYTES,
+    rows: int = MILLION,
+    repeats: int = REPEATS,
+) -> None:
     def wanted(name: str) -> bool:
         return not words or name.startswith(tuple(words))
 
     with tempfile.TemporaryDirectory() as folder:
         peers = Peers(Path(folder))
-        frames(peers, wanted)
-        for name, ways, repeats in calls(peers):
+        frames(peers, wanted, nbytes, repeats)
+        for name, ways, times in calls(peers, rows):
             if wanted(name):
-                show(name, ways, repeats)
+                show(name, ways, repeats * times)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,7 @@ The benchmarks run it as ``-m tests.benchmarks.link``. It sends bytes up at a ra
 they arrive half a round trip later. It only delays bytes that come down. It holds a
 queue of bytes besides those on their way; once that is full, it reads no further, so
 that the sender's buffers fill. Time without data to send is lost, but not the delay of
-a late wake-up. A new connection costs the round trip of its handshake. The rate may
-change some seconds after a connection was made.
+a late wake-up. A new connection costs the round trip of its handshake.
 """
 
 from __future__ import annotations
@@ -25,20 +24,11 @@ ENDED = (0.0, b"")
 
 
 class Link(NamedTuple):
-    """The properties of a link: bytes per second, seconds, bytes, later rates."""
+    """The properties of a link: bytes per second, seconds, bytes."""
 
     rate: float
     round_trip: float
     queue: float
-    changes: tuple[
-        tuple[float, float], ...
-    ] = ()  # seconds since the connection was made, new rate
-
-    def rate_at(self, seconds: float) -> float:
-        """Return the rate at some seconds after the connection was made."""
-        return (
-            [self.rate] + [rate for after, rate in self.changes if after <= seconds]
-        )[-1]
 
 
 class Upward:
@@ -68,16 +58,16 @@ class Upward:
 
     def _read(self) -> None:
         # time at which the link has sent all it holds
-        start = free = time.perf_counter()
+        free = time.perf_counter()
+        rate = self._link.rate
         with contextlib.suppress(OSError):
             while True:
                 data, busy = self._take()
                 if not data:
                     break
-                rate = self._link.rate_at(free - start)
-                free = (free if busy else max(free, time.perf_counter())) + len(
-                    data
-                ) / rate
+                if not busy:
+                    free = max(free, time.perf_counter())
+                free += len(data) / rate
                 self._under_way.put((free + self._link.round_trip / 2, data))
                 ahead = free - time.perf_counter() - self._link.queue / rate
                 if ahead > 0:

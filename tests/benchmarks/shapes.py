@@ -4,26 +4,28 @@ Run ``python -m tests.benchmarks.shapes``; parts of the cases' names choose case
 cases take a quarter of an hour. The cases called ``stream`` make the bytes of a
 request, compared with ``pyarrow.ipc``; the others call a folder, compared
 with ``lance``. "by hand" divides a case's time by that of these few lines. "half"
-divides it by that of half the columns, chunks or rows: 2 is linear, 4 is quadratic. The
-figures in brackets are the same in CPU time.
+divides it by that of half the columns, chunks or rows: 2 is linear, 4 is quadratic.
+Times are of the processor.
 
 It imports the stream, because a socket would add its own time to that of the client.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import itertools
-import statistics
 import sys
 import tempfile
 import time
 import uuid
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import lance
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -32,7 +34,7 @@ import rt_frames as rt
 from rt_frames._frames.any_frame import open_source, parse_open_options
 from rt_frames._stream.compression import CompressionPolicy
 from rt_frames._stream.ipc import IPCStream
-from tests.benchmarks._frames import arrow_of
+from tests.benchmarks._frames import alternating, arrow_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -253,18 +255,17 @@ def in_pandas(columns: int) -> pd.DataFrame:
     return wide(columns).to_pandas()
 
 
-def timedeltas(rows: int) -> pd.DataFrame:
-    return objects(lambda i: pd.Timedelta(i, "s"), rows)
-
-
-def sets(rows: int) -> pd.DataFrame:
-    return objects(lambda i: {i, i + 1}, rows)
-
-
-def uuids(rows: int) -> pd.DataFrame:
-    return objects(lambda i: uuid.UUID(int=i), rows)
-
-
+# cells of a column of objects
+OBJECTS: dict[str, Callable[[int], Any]] = {
+    "text": lambda i: f"text {i % 1000}",
+    "date": lambda i: dt.date.fromordinal(730_000 + i % 1000),
+    "Decimal": lambda i: Decimal(i) / 100,
+    "dict": lambda i: {"x": i, "name": f"text {i % 1000}"},
+    "array": lambda i: np.arange(i % 5, dtype="float64"),
+    "Timedelta": lambda i: pd.Timedelta(i, "s"),
+    "set": lambda i: {i, i + 1},
+    "UUID": lambda i: uuid.UUID(int=i),
+}
 unify = pa.Table.unify_dictionaries
 COLUMNS = {
     "stream, Arrow": lambda _, n: streamed(wide(n)),
@@ -305,54 +306,35 @@ CHUNKS = {
     "create, growing dictionary": lambda doors, n: doors.create(growing(n), unify),
     "create, shifting dictionary": lambda doors, n: doors.create(shifting(n), unify),
 }
-CELLS = {
-    "stream, Timedelta": lambda _, n: streamed(timedeltas(n)),
-    "stream, sets": lambda _, n: streamed(sets(n)),
-    "stream, UUID": lambda _, n: streamed(uuids(n)),
-    "create, Timedelta": lambda doors, n: doors.create(timedeltas(n)),
-    "create, sets": lambda doors, n: doors.create(sets(n)),
-    "create, UUID": lambda doors, n: doors.create(uuids(n)),
-}
+CELLS = {}
+for kind, cell in OBJECTS.items():
+    CELLS[f"stream, {kind}"] = lambda _, n, cell=cell: streamed(objects(cell, n))
+    CELLS[f"create, {kind}"] = lambda doors, n, cell=cell: doors.create(
+        objects(cell, n)
+    )
 # how many columns, chunks or rows the cases have
 SIZES = [(8000, COLUMNS), (2000, NESTED), (1000, CHUNKS), (200_000, CELLS)]
 
 
-def measure(ways: list[Callable[[], Any]]) -> list[tuple[float, ...]]:
-    """Return the median of wall and CPU seconds of ways that alternate.
-
-    The first round does not count.
-    """
-    taken: list[list[tuple[float, float]]] = [[] for _ in ways]
-    for _ in range(REPEATS + 1):
-        for way, times in zip(ways, taken, strict=True):
-            wall = time.perf_counter()
-            cpu = time.process_time()
-            way()
-            times.append((time.perf_counter() - wall, time.process_time() - cpu))
-    return [
-        tuple(map(statistics.median, zip(*times[1:], strict=True))) for times in taken
-    ]
-
-
-def ratio(one: tuple[float, ...], other: tuple[float, ...]) -> str:
-    return f"{one[0] / other[0]:.1f} ({one[1] / other[1]:.1f})"
-
-
-def main(wanted: list[str]) -> None:
-    print(f"{'case':<40}{'ours':>10}{'by hand':>16}{'half':>14}")
+def main(wanted: list[str], part: int = 1, repeats: int = REPEATS) -> None:
+    print(f"{'case':<40}{'ours':>10}{'by hand':>10}{'half':>8}")
     with tempfile.TemporaryDirectory() as folder:
         doors = Doors(Path(folder))
-        for size, cases in SIZES:
+        for whole, cases in SIZES:
+            size = whole // part
             for name, make in cases.items():
-                if not wanted or any(part in name for part in wanted):
-                    show(f"{name}, {size:,}", make(doors, size), make(doors, size // 2))
+                if not wanted or any(word in name for word in wanted):
+                    title = f"{name}, {size:,}"
+                    show(title, make(doors, size), make(doors, size // 2), repeats)
 
 
-def show(name: str, case: Case, half: Case) -> None:
-    ours, by_hand, less = measure([case.ours, case.by_hand, half.ours])
-    milliseconds = f"{ours[0] * 1000:>7.0f} ms"
-    ratios = f"{ratio(ours, by_hand):>16}{ratio(ours, less):>14}"
-    print(f"{name:<40}{milliseconds}{ratios}", flush=True)
+def show(name: str, case: Case, half: Case, repeats: int) -> None:
+    ways = {"ours": case.ours, "by hand": case.by_hand, "half": half.ours}
+    medians = alternating(ways, repeats, time.process_time)
+    ours = medians["ours"]
+    by_hand = ours / medians["by hand"]
+    less = ours / medians["half"]
+    print(f"{name:<40}{ours * 1000:>7.0f} ms{by_hand:>10.1f}{less:>8.1f}", flush=True)
 
 
 if __name__ == "__main__":

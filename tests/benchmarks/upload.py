@@ -2,8 +2,6 @@
 
 Run ``python -m tests.benchmarks.upload``; names of kinds of frames choose kinds. The
 last column divides each way's time by that of rt_frames: below 1, rt_frames is slower.
-The kind ``shapes`` has frames of other shapes. They are compared with an Arrow table of
-the same data, its stream in a BytesIO and ``requests.post``.
 """
 
 from __future__ import annotations
@@ -18,17 +16,15 @@ import requests
 import rt_frames as rt
 from tests.benchmarks._frames import (
     MAKERS,
-    SHAPES,
     alternating,
     arrow_of,
     frames,
-    show,
     stream_of,
 )
 from tests.benchmarks._sinks import sink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 NBYTES = 208 * 10**6
 HEADERS = {"x-api-key": "k", "Content-Type": "application/vnd.apache.arrow.stream"}
@@ -81,26 +77,24 @@ def ways(
     }
 
 
-def compare(name: str, data: Any, url: str, client: rt.Client) -> None:
-    """Show how long a frame takes, beside the plainest upload of its bytes."""
-    both = {
-        "rt_frames": lambda: client.create_table("t", data, progress=False),
-        "BytesIO + requests": lambda: by_bytesio(url, data),
-    }
-    show(name, alternating(both, 15), arrow_of(data).nbytes)
+def show(title: str, medians: Mapping[str, float], nbytes: int) -> None:
+    """Print the speed of each way, and its time relative to that of rt_frames."""
+    for name, seconds in medians.items():
+        ratio = seconds / medians["rt_frames"]
+        taken = f"{seconds * 1000:>10.1f} ms{nbytes / seconds / 1e9:>8.2f} GB/s"
+        print(f"{title:<24}{name:<26}{taken}{ratio:>8.2f}x")
 
 
-def main(kinds: list[str]) -> None:
+def main(kinds: list[str], nbytes: int = NBYTES, repeats: int = 5) -> None:
     with sink() as port, sink("flight") as flight_port:
         url = f"http://127.0.0.1:{port}"
         with rt.connect(url, api_key="k", default=False) as client:
-            for name, make in SHAPES.items() if "shapes" in kinds else ():
-                compare(name, make(), url, client)
-            for kind in [kind for kind in kinds if kind != "shapes"]:
-                for library, data in frames(kind, NBYTES).items():
-                    found = alternating(ways(url, flight_port, data, client))
+            for kind in kinds or MAKERS:
+                for library, data in frames(kind, nbytes).items():
+                    tried = ways(url, flight_port, data, client)
+                    found = alternating(tried, repeats)
                     show(f"{kind}, {library}", found, arrow_of(data).nbytes)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(MAKERS))
+    main(sys.argv[1:])
