@@ -59,24 +59,22 @@ class Proxy:
 
 
 class Pair:
-    """Two calls, their outcomes, and the tables that may be stored."""
+    """Two calls, how they ended, and the tables that may be stored."""
 
     def __init__(self, table: Table, calls: list[Call]) -> None:
         self.table = table
         self.calls = calls
-        self.outcomes = ["", ""]
+        # the error of each call that has ended, if it had one
+        self.ended: dict[int, BaseException | None] = {}
 
     def make(self, number: int, client: rt.Client) -> None:
-        call = self.calls[number]
+        self.ended[number] = None
         try:
-            call.do(client)
+            self.calls[number].do(client)
+        except rt.errors.OutcomeUnknown:
+            raise
         except REFUSALS as error:
-            if isinstance(error, rt.errors.OutcomeUnknown):
-                raise
-            notes = " ".join([str(error), *getattr(error, "__notes__", ())])
-            self.outcomes[number] = f"{type(error).__name__}: {notes}"
-        else:
-            self.outcomes[number] = "done"
+            self.ended[number] = error
 
     def possible(self) -> Iterator[Table]:
         """Yield the table after each possible order of the commits."""
@@ -87,18 +85,19 @@ class Pair:
 
     def commits(self, number: int) -> Iterator[Sequence[Step]]:
         """Yield the steps that a call may have made."""
-        call, outcome = self.calls[number], self.outcomes[number]
-        if outcome == "done":
+        call = self.calls[number]
+        error = self.ended[number]
+        if error is None:
             yield call.steps
             yield call.planned
-        elif "were added before, and contain nulls" in outcome:
+        elif not getattr(error, "done", ""):
+            yield []
+        elif call.frame is not None:
             yield call.steps[:1]
             yield call.planned[:1]
-        elif "done before" in outcome:
+        else:
             yield call.planned[:1]
             yield call.planned[:2]
-        else:
-            yield []
 
 
 def apply(table: Table, step: Step) -> Table:
@@ -146,7 +145,7 @@ class Writers:
         proxy.left = r.randint(1, 5)
         proxy.happens = lambda: pair.make(1, self.direct)
         pair.make(0, self.other)
-        if not pair.outcomes[1]:
+        if 1 not in pair.ended:
             pair.make(1, self.direct)
             return "after"
         return "middle"
@@ -179,9 +178,9 @@ def check(writers: Writers, r: random.Random) -> str:
             difference(one, found) for one in possible
         )
     except BaseException as error:
-        error.add_note(f"{frame}\n{pair.calls}\n{pair.outcomes}")
+        error.add_note(f"{frame}\n{pair.calls}\n{pair.ended}")
         raise
-    confirmed = pair.outcomes.count("done")
+    confirmed = [*pair.ended.values()].count(None)
     return f"{how}: {confirmed} confirmed"
 
 
