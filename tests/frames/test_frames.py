@@ -16,7 +16,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.extra import pandas as hpd
@@ -25,10 +25,11 @@ from polars.testing.parametric import dataframes
 
 import rt_frames as rt
 from tests.support.compare import differing, stored
-from tests.support.examples import uploading
 from tests.support.sent import send
 
 number = itertools.count()
+# each example is an upload
+uploading = settings(max_examples=settings().max_examples // 4)
 
 
 def there_and_back(client, service, frame, **options) -> pa.Table:
