@@ -638,57 +638,28 @@ def draw_create(r: random.Random, table: Table, *, if_exists: str = "") -> Call:
     return Call(f"create {frame}, if_exists={if_exists}", do, [step], frame)
 
 
-# a condition on a column, and whether a value of the column fulfils it
-_CONDITIONS: dict[str, tuple[Any, Callable[[Any, Any], bool]]] = {
-    "is null": (lambda c, _: c.is_null(), lambda value, _: value is None),
-    "is not null": (lambda c, _: c.is_not_null(), lambda value, _: value is not None),
-    "equal": (
-        lambda c, literal: c == literal,
-        lambda value, other: value is not None and value == other,
-    ),
-    "not equal": (
-        lambda c, literal: ~(c == literal),
-        lambda value, other: value is not None and value != other,
-    ),
-    "another or null": (
-        lambda c, literal: (c != literal) | c.is_null(),
-        lambda value, other: value != other,
-    ),
-}
-
-
 def draw_delete(r: random.Random, table: Model) -> Call:
-    name = r.choice([*table.fields])
-    arrow = table.fields[name].type
-    conditions = [*_CONDITIONS]
-    if family(arrow) == "list":
-        conditions = conditions[:2]
-    elif types.is_floating(arrow):
-        conditions = conditions[:3]
-    condition = r.choice(conditions)
-    express, holds = _CONDITIONS[condition]
-    values = [row[name] for row in table.rows if row[name] is not None]
-    values = [value for value in values if value == value]  # noqa: PLR0124
-    value = r.choice(values or VALUES[family(arrow)][:1])
-    value = fit(value, arrow)
-    stored = value.bytes if isinstance(value, uuid.UUID) else value
-    # pyarrow 22 makes no dictionaries of large strings, Polars 1.35 reads no UUIDs
-    plain = arrow.value_type if types.is_dictionary(arrow) else arrow
-    plain = getattr(plain, "storage_type", plain)
-    literal = pl.from_arrow(pa.array([stored], plain))
-    where = express(pl.col(name), pl.lit(literal))
+    place = draw_place(r, table.fields)
+    # rows of another value, or of any if the place is of nulls
+    is_other = r.random() < 0.3
+    where = place.expression
+    if is_other:
+        where = ~where
 
     def step(now: Table) -> Table:
         now = existing(now)
-        if name not in now.fields:
-            raise RefusedError(name)
-        kept = [row for row in now.rows if not holds(row[name], value)]
+        holds = place.holds(now.fields)
+        kept = []
+        for row in now.rows:
+            is_null = row[place.name] is None and place.value is not None
+            if is_null or holds(row) == is_other:
+                kept.append(row)
         return Model(now.fields, kept)
 
     def do(client: rt.Client) -> Any:
         return client.table(NAME).delete(where)
 
-    return Call(f"delete {name} {condition} {value}", do, [step])
+    return Call(f"delete where {where}", do, [step])
 
 
 def draw_new_name(r: random.Random, table: Model) -> str:
