@@ -32,7 +32,7 @@ from click.testing import CliRunner
 import rt_frames as rt
 from rt_frames.cli.main import main
 from rt_frames.local import LocalService
-from tests.support.hosted import SMALL_PARTS, Hosted, serving
+from tests.support.hosted import SMALL_PARTS, Hosted
 from tests.support.local import stream
 from tests.support.servers import KEY, Connection, Server
 
@@ -118,7 +118,7 @@ class Calls:
     def failing(self, step: str, fault: str) -> rt.Client:
         """Connect to a service with multipart writes that fails at one step."""
         hosted = Hosted(fault=lambda _, at: fault if at == step else "")
-        server = self._stack.enter_context(serving(hosted))
+        server = self._stack.enter_context(Server(hosted))
         client = rt.connect(
             server.url,
             api_key=KEY,

@@ -13,7 +13,8 @@ import socket
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ from polars.testing import assert_frame_equal
 
 import rt_frames as rt
 from rt_frames.local import LocalService
-from tests.support.hosted import Hosted, serving
-from tests.support.servers import KEY, Documented, Request
+from tests.support.hosted import Hosted
+from tests.support.servers import KEY, Connection, Request, Server
 
 ROOT = Path(rt.__file__).parent
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -39,6 +40,49 @@ MODULES = sorted(
     for path in ROOT.rglob("*.py")
     if path.stem != "__main__"
 )
+
+
+@dataclass
+class Documented:
+    """A service with the three documented requests, and no others.
+
+    ``fault`` returns what befalls a POST, by its number: "cut" keeps a part of the body
+    and closes, "close" reads it and closes, "lose the answer" and "fail when done" do
+    what is asked before.
+    """
+
+    fault: Callable[[int], str] = lambda _number: ""
+    tables: dict[str, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._numbers = itertools.count()
+
+    def __call__(self, connection: Connection) -> None:
+        while True:
+            request = connection.head()
+            if request.method == "GET":
+                connection.answer(*self._do(request))
+                continue
+            fault = self.fault(next(self._numbers))
+            connection.body(request, 100 if fault == "cut" else None)
+            status, body = self._do(request) if fault != "close" else (0, b"")
+            if fault in ("cut", "close", "lose the answer"):
+                connection.reset()
+                return
+            connection.answer(500 if fault else status, body)
+
+    def _do(self, request: Request) -> tuple[int, dict | bytes]:
+        if request.route == "GET /v1/tables":
+            return 200, {"tables": [*self.tables]}
+        if re.fullmatch("POST /v1/table/[^/]+/alter_columns", request.route):
+            return 200, b""
+        found = re.fullmatch("POST /v1/tables/([^/]+)", request.route)
+        if not found:
+            return 404, b""
+        if found[1] in self.tables:
+            return 409, b""
+        self.tables[found[1]] = request.body
+        return 200, b""
 
 
 def blocks(kind: str) -> str:
@@ -142,7 +186,7 @@ def test_the_readmes_first_example_prints_what_stands_there_on_a_hosted_service(
 
 def test_the_readmes_first_example_runs_on_a_server_of_lancedbs(monkeypatch):
     hosted = Hosted()
-    with serving(hosted) as server:
+    with Server(hosted) as server:
         monkeypatch.setenv("RT_FRAMES_API_KEY", KEY)
         monkeypatch.setenv("RT_FRAMES_DIALECT", "lancedb")
         assert len(list(first_example(server.url))) == 3

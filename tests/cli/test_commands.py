@@ -8,6 +8,7 @@ import re
 import shlex
 from decimal import Decimal
 
+import lance
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -15,7 +16,6 @@ from click.shell_completion import ShellComplete
 
 import rt_frames as rt
 from rt_frames.cli.main import main
-from tests.support.compare import lance
 from tests.support.servers import KEY
 
 FRAME = pl.DataFrame({"n": [1, 2], "s": ["x", None]})

@@ -18,13 +18,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import lance
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from tests.support.compare import lance
 from tests.support.local import staged
 from tests.support.processes import python
 from tests.support.sources import Source

@@ -44,10 +44,10 @@ LARGE = """
 import sys
 import polars as pl
 import rt_frames as rt
-from tests.support.faults import resident
+from tests.support.processes import memory
 
 pl.scan_csv(sys.argv[1]).pipe(rt.to_table, sys.argv[2])
-print(resident("VmHWM") // 2**20)
+print(memory("VmHWM") // 2**20)
 """
 
 

@@ -23,8 +23,9 @@ from rt_frames.errors import (
     UploadInterrupted,
 )
 from tests.support.faults import connected
-from tests.support.hosted import SMALL_PARTS, Hosted, Table, serving
+from tests.support.hosted import SMALL_PARTS, Hosted, Table
 from tests.support.interrupted import interrupted
+from tests.support.servers import Server
 
 ROWS = 10_000  # of each frame: 80 kB, so that each is a part
 ALL = list(range(3 * ROWS))
@@ -360,7 +361,7 @@ def test_a_gigabyte_arrives_whole_and_in_order_below_the_limit_of_a_body(hosted)
 
 
 def test_a_service_that_goes_away_between_parts_interrupts_the_upload(hosted):
-    server = serving(hosted).__enter__()
+    server = Server(hosted).__enter__()
     with connected(server, dialect=SMALL_PARTS, retries=0) as client:
         client.list_tables()
         gone = iter(server.__exit__, None)
@@ -372,7 +373,7 @@ def test_a_service_that_goes_away_between_parts_interrupts_the_upload(hosted):
 
 
 def test_what_was_sent_counts_though_a_second_attempt_finds_nobody(hosted):
-    server = serving(hosted).__enter__()
+    server = Server(hosted).__enter__()
 
     def goes_away(_, step):
         if step == "part" and hosted.steps.count("part") == 3:

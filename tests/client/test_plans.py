@@ -12,6 +12,7 @@ import random
 import shutil
 from typing import Any
 
+import lance
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -20,7 +21,7 @@ from pyarrow import types
 
 import rt_frames as rt
 from rt_frames.errors import AlterationError, BadRequest
-from tests.support.compare import lance, stored
+from tests.support.compare import stored
 
 AT = [
     dt.datetime(1969, 12, 31, 23, 59, 59),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lance
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -16,7 +17,7 @@ from rt_frames.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from tests.support.compare import assert_same_values, lance
+from tests.support.compare import assert_same_values
 from tests.support.servers import KEY
 
 WORDS = pl.DataFrame(

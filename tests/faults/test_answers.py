@@ -17,7 +17,7 @@ import pytest
 import rt_frames as rt
 from rt_frames import errors
 from tests.support.faults import connected, fails, in_bounds, patient
-from tests.support.hosted import SMALL_PARTS, Hosted, serving
+from tests.support.hosted import SMALL_PARTS, Hosted
 from tests.support.local import stream
 from tests.support.servers import KEY, Connection, Request, Server
 
@@ -180,7 +180,7 @@ def test_a_server_that_may_not_support_compressed_buffers_may_get_them_as_they_a
 def test_a_part_that_a_server_cannot_read_may_be_sent_uncompressed():
     hosted = Hosted(fault=lambda _, step: "415" if step == "part" else "")
     rows = pa.table({"n": range(50_000)})
-    with serving(hosted) as server:
+    with Server(hosted) as server:
         client = patient(server, dialect=SMALL_PARTS)
         client.list_tables()
         with pytest.raises(errors.ResponseError, match=UNCOMPRESSED):

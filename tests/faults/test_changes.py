@@ -31,9 +31,10 @@ from tests.faults.test_advice import (
     upsert_wider,
     with_versions,
 )
-from tests.support.faults import MIB, Source, assert_no_key, connected, fails
+from tests.support.faults import MIB, assert_no_key, connected, fails
 from tests.support.hosted import Hosted
 from tests.support.servers import KEY, Connection
+from tests.support.sources import Source
 
 
 def add(client: rt.Client) -> rt.RemoteTable:

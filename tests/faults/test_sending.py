@@ -20,16 +20,9 @@ import pytest
 
 import rt_frames as rt
 from rt_frames import errors
-from tests.support.faults import (
-    MIB,
-    Source,
-    certificates,
-    connected,
-    fails,
-    frame,
-    patient,
-)
+from tests.support.faults import MIB, certificates, connected, fails, frame, patient
 from tests.support.servers import KEY, Connection, Request, Server
+from tests.support.sources import Source
 
 
 def on_post(server: Server, act: object) -> Server:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
+import lance
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -21,7 +22,7 @@ import pytest
 
 import rt_frames as rt
 from rt_frames.errors import UnsupportedTypeError
-from tests.support.compare import lance, stored
+from tests.support.compare import stored
 from tests.support.sent import send
 
 NAMES = {"pandas": pd, "polars": pl, "pyarrow": pa}

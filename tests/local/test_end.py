@@ -10,12 +10,12 @@ import os
 import resource
 import time
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import rt_frames as rt
-from tests.support.compare import lance
 from tests.support.local import (
     TABLE,
     UPSERT,

@@ -6,11 +6,11 @@ import shutil
 import stat
 import time
 
+import lance
 import polars as pl
 import pytest
 
 import rt_frames as rt
-from tests.support.compare import lance
 from tests.support.local import run
 from tests.support.processes import python
 

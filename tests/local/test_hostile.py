@@ -16,6 +16,7 @@ import pyarrow.parquet
 import pytest
 
 from tests.support.local import TABLE, UPSERT, message, stream
+from tests.support.processes import reset_peak
 
 END = b"\xff\xff\xff\xff\0\0\0\0"
 
@@ -147,11 +148,11 @@ def bounded(elsewhere, other):
 
     @contextlib.contextmanager
     def at_most(megabytes: int):
-        elsewhere.reset_peak()
-        before = elsewhere.peak_megabytes()
+        reset_peak(elsewhere.pid)
+        before = elsewhere.megabytes("VmHWM")
         yield
         assert elsewhere.alive
-        assert elsewhere.peak_megabytes() - before < megabytes
+        assert elsewhere.megabytes("VmHWM") - before < megabytes
 
     yield at_most
     assert other.tables() == ["warm"]

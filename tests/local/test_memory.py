@@ -17,6 +17,7 @@ from lance.file import LanceFileReader
 import rt_frames as rt
 from rt_frames.local import scans
 from tests.support.local import Process
+from tests.support.processes import reset_peak
 from tests.support.servers import KEY
 
 
@@ -57,11 +58,11 @@ def test_a_reader_that_pauses_takes_one_buffer_however_many_files_there_are(tmp_
         ) as client,
     ):
         client.table("t").head()
-        idle = service.memory() // 2**20
+        idle = service.megabytes()
         reader = iter(pa.RecordBatchReader.from_stream(client.table("t")))
         read = next(reader).num_rows
         time.sleep(2)
-        assert service.peak_megabytes() - idle < 80
+        assert service.megabytes("VmHWM") - idle < 80
         assert read + sum(batch.num_rows for batch in reader) == 6 * 10**6
 
 
@@ -111,11 +112,11 @@ A_FEW_MB = 800
 def taken(service: Process, operation: str, **request: object) -> int:
     """Make a request, and return by how many megabytes the memory has grown."""
     service.caller.send("POST", "/v1/table/t/query/", '{"k": 1, "columns": ["n"]}')
-    service.reset_peak()
-    before = service.memory() // 2**20
+    reset_peak(service.pid)
+    before = service.megabytes()
     answer = service.caller.ask(operation, **request)
     assert answer.status_code == 200, answer.text
-    return service.peak_megabytes() - before
+    return service.megabytes("VmHWM") - before
 
 
 @pytest.mark.long

@@ -161,10 +161,10 @@ def test_two_readers_of_repetitive_text_take_sixty_megabytes_each(tmp_path, size
             return sum(batch.num_rows for batch in reader)
 
     with Process(tmp_path) as service:
-        idle = service.peak_megabytes()
+        idle = service.megabytes("VmHWM")
         with rt.connect(tmp_path, default=False) as client:
             client.create_table("t", pa.table({"s": texts(*sizes, rows=45_000)}))
         with ThreadPoolExecutor(2) as pool:
             reads = [pool.submit(count_rows, service.caller.url) for _ in range(2)]
         assert [read.result() for read in reads] == [450_000] * 2
-        assert service.peak_megabytes() - idle <= 120
+        assert service.megabytes("VmHWM") - idle <= 120

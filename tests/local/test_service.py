@@ -171,18 +171,15 @@ def test_a_column_of_nulls_and_thousands_of_columns_are_stored(caller, columns):
 
 LARGE = """
 import sys, pyarrow as pa, rt_frames as rt
-from pathlib import Path
-def peak():
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+from tests.support.processes import memory, reset_peak
 batch = pa.record_batch({f"c{i}": range(i, i + 250_000) for i in range(8)})
 assert 20 * batch.nbytes > 300 * 2**20
 with rt.connect(sys.argv[1], default=False) as client:
     client.create_table("warm", batch)
-    Path("/proc/self/clear_refs").write_text("5")
-    before = peak()
+    reset_peak()
+    before = memory("VmHWM")
     client.create_table("big", (batch for _ in range(20)))
-    print(peak() - before)
+    print(memory("VmHWM") - before)
 """
 
 

@@ -22,6 +22,7 @@ import rt_frames as rt
 from tests.support import local
 from tests.support.faults import connected
 from tests.support.local import stream
+from tests.support.processes import memory, reset_peak
 from tests.support.servers import Server
 
 SIZE = 100_000  # bytes
@@ -153,12 +154,12 @@ class Meter:
     @contextlib.contextmanager
     def measured(self, what: str, *, batch: bool) -> Iterator[None]:
         """Measure a block, in which there may be one large batch."""
-        Path(f"/proc/{self._pid}/clear_refs").write_text("5")
-        before = self._megabytes("VmRSS")
+        reset_peak(self._pid)
+        before = memory("VmRSS", self._pid)
         seconds = seconds_of(self._pid)
         yield
         seconds = seconds_of(self._pid) - seconds
-        megabytes = self._megabytes("VmHWM") - before
+        megabytes = (memory("VmHWM", self._pid) - before) // 2**20
         shown = f"{megabytes} MB, {seconds:.1f} s"
         print(f"{what}: {shown}", flush=True)
         max_megabytes = MEGABYTES
@@ -168,10 +169,6 @@ class Meter:
             max_seconds += BATCH_SECONDS
         if megabytes > max_megabytes or seconds > max_seconds:
             self.excess[what] = shown
-
-    def _megabytes(self, what: str) -> int:
-        status = Path(f"/proc/{self._pid}/status").read_text()
-        return int(status.split(f"{what}:")[1].split()[0]) // 1024
 
 
 # calls of a client, and the responses in JSON that are the worst for each

@@ -165,6 +165,7 @@ import distributed, json, os, socket, struct, sys, time
 from pathlib import Path
 import rt_frames as rt
 from tests.longer.cluster import frame
+from tests.support.processes import memory
 
 if __name__ == "__main__":
     scheduler, url, key, partitions, rows, through = sys.argv[1:]
@@ -184,8 +185,7 @@ if __name__ == "__main__":
                         # bytes that were acknowledged, in Linux's tcp_info
                         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
                         sent += struct.unpack_from("Q", info, 120)[0]
-    status = Path("/proc/self/status").read_text()
-    print(json.dumps([seconds, int(status.split("VmHWM:")[1].split()[0]) * 1024, sent]))
+    print(json.dumps([seconds, memory("VmHWM"), sent]))
 """
 
 

@@ -11,8 +11,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["assert_same_values", "differing", "lance", "printed_keys", "stored"]
-
 
 def stored(service, name: str) -> pa.Table:
     """Read a table with lance."""
@@ -49,14 +47,6 @@ def differing(
     assert len(found) == len(wanted)
     rows = zip(range(len(found)), found, wanted, strict=True)
     return [row for row in rows if not _same(row[1], row[2])]
-
-
-def printed_keys(table: pa.Table) -> str:
-    """Print keys in order of their numbers; Python has no objects for some."""
-    keys = table.sort_by("n")["id"]
-    if pa.types.is_dictionary(keys.type):
-        keys = keys.cast(keys.type.value_type)
-    return keys.combine_chunks().to_string()
 
 
 def _values(column: pd.Series | pl.Series | pa.ChunkedArray) -> list:

@@ -10,7 +10,6 @@ import pickle
 import ssl
 import time
 import traceback
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,25 +18,11 @@ import pytest
 import trustme
 
 import rt_frames as rt
+from tests.support.processes import memory, reset_peak
 from tests.support.servers import KEY, Server
-from tests.support.sources import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-__all__ = [
-    "MIB",
-    "Source",
-    "assert_no_key",
-    "certificates",
-    "chain",
-    "connected",
-    "fails",
-    "frame",
-    "in_bounds",
-    "local_variables",
-    "patient",
-]
 
 MIB = 2**20
 
@@ -90,24 +75,16 @@ def local_variables(error: BaseException) -> Iterator[str]:
             yield repr(frame.locals)
 
 
-def resident(what: str) -> int:
-    """Return this process's memory in bytes: ``VmRSS``, or its peak ``VmHWM``."""
-    return (
-        int(Path("/proc/self/status").read_text().split(f"{what}:")[1].split()[0])
-        * 1024
-    )
-
-
 @contextlib.contextmanager
 def in_bounds(seconds: float, mib: int) -> Iterator[None]:
     """Check how long a block takes, and how far memory peaks above its start."""
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
-    before = resident("VmRSS")
+    reset_peak()
+    before = memory()
     started = time.monotonic()
     yield
     assert time.monotonic() - started < seconds
-    assert resident("VmHWM") - before < mib * MIB
+    assert memory("VmHWM") - before < mib * MIB
 
 
 def fails(

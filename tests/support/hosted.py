@@ -96,7 +96,7 @@ class Hosted:
     def connect(self, **options: Any) -> Iterator[rt.Client]:
         """Serve, and give a client, whose dialect is LanceDB's if no other is named."""
         options = {"dialect": "lancedb", **options}
-        with serving(self) as self.server, connected(self.server, **options) as client:
+        with Server(self) as self.server, connected(self.server, **options) as client:
             yield client
 
     def meet(self, step: str, fault: str, times: int = sys.maxsize) -> None:
@@ -406,8 +406,3 @@ def wait(connection: Connection) -> None:
     """Wait until the client disconnects."""
     connection.sock.settimeout(60)
     connection.sock.recv(1)
-
-
-def serving(hosted: Hosted) -> Server:
-    """Return a server of this service, as a context manager."""
-    return Server(script=hosted)

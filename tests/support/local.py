@@ -29,7 +29,7 @@ from rt_frames.local.arrow_stream import Body
 from rt_frames.local.patience import Patience
 from rt_frames.local.root import make_root
 from rt_frames.local.store import KEEP, Store
-from tests.support.processes import python
+from tests.support.processes import memory, python
 from tests.support.servers import KEY
 
 if TYPE_CHECKING:
@@ -363,17 +363,8 @@ class Process:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def memory(self, what: str = "VmRSS") -> int:
-        """Return the memory of the process in bytes; ``VmHWM`` is its peak."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        return int(status.split(f"{what}:")[1].split()[0]) * 1024
-
-    def reset_peak(self) -> None:
-        """Reset the peak of the memory."""
-        Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
-
-    def peak_megabytes(self) -> int:
-        return self.memory("VmHWM") // 2**20
+    def megabytes(self, what: str = "VmRSS") -> int:
+        return memory(what, self.pid) // 2**20
 
     def tables(self) -> dict[str, lance.LanceDataset]:
         """Open every listed table with lance."""

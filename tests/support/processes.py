@@ -1,4 +1,4 @@
-"""Programs that receive Ctrl-C, and show their stacks if they hang."""
+"""Programs that receive Ctrl-C, and show their stacks if they hang; their memory."""
 
 from __future__ import annotations
 
@@ -21,6 +21,16 @@ def hear_interrupts() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def memory(what: str = "VmRSS", pid: int | str = "self") -> int:
+    """Return the memory of a process in bytes; ``VmHWM`` is its peak."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split(f"{what}:")[1].split()[0]) * 1024
+
+
+def reset_peak(pid: int | str = "self") -> None:
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 class Program(subprocess.Popen[str]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import re
 import socket
 import threading
 from collections.abc import Callable
@@ -143,49 +142,6 @@ def usual(connection: Connection) -> None:
         connection.answer(
             200, {"tables": []} if request.method == "GET" else {"version": 1}
         )
-
-
-@dataclass
-class Documented:
-    """A service with the three documented requests, and no others.
-
-    ``fault`` returns what befalls a POST, by its number: "cut" keeps a part of the body
-    and closes, "close" reads it and closes, "lose the answer" and "fail when done" do
-    what is asked before.
-    """
-
-    fault: Callable[[int], str] = lambda _number: ""
-    tables: dict[str, bytes] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._numbers = itertools.count()
-
-    def __call__(self, connection: Connection) -> None:
-        while True:
-            request = connection.head()
-            if request.method == "GET":
-                connection.answer(*self._do(request))
-                continue
-            fault = self.fault(next(self._numbers))
-            connection.body(request, 100 if fault == "cut" else None)
-            status, body = self._do(request) if fault != "close" else (0, b"")
-            if fault in ("cut", "close", "lose the answer"):
-                connection.reset()
-                return
-            connection.answer(500 if fault else status, body)
-
-    def _do(self, request: Request) -> tuple[int, dict | bytes]:
-        if request.route == "GET /v1/tables":
-            return 200, {"tables": [*self.tables]}
-        if re.fullmatch("POST /v1/table/[^/]+/alter_columns", request.route):
-            return 200, b""
-        found = re.fullmatch("POST /v1/tables/([^/]+)", request.route)
-        if not found:
-            return 404, b""
-        if found[1] in self.tables:
-            return 409, b""
-        self.tables[found[1]] = request.body
-        return 200, b""
 
 
 @dataclass
