@@ -23,6 +23,8 @@ from nbclient import NotebookClient
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 CELL_SECONDS = 180
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+METADATA = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
 
 
 def executed(path: Path, folder: Path, times: int = 1) -> Any:
@@ -70,14 +72,7 @@ def store(path: Path) -> None:
     """Run a notebook and keep the outputs that are the same on every machine."""
     with tempfile.TemporaryDirectory() as folder:
         notebook = executed(path, Path(folder))
-    notebook.metadata = {
-        "kernelspec": {
-            "display_name": "Python 3",
-            "language": "python",
-            "name": "python3",
-        },
-        "language_info": {"name": "python"},
-    }
+    notebook.metadata = METADATA
     for cell in notebook.cells:
         cell.metadata = {}
         for output in cell.get("outputs", []):
