@@ -12,6 +12,7 @@ from tests.longer import (
     bounds,
     cluster,
     fronts,
+    golden,
     interrupts,
     late,
     mutations,
@@ -94,6 +95,13 @@ def test_of_two_clients_of_a_folder_one_comes_before_or_after_the_other():
     counts = writers.run_folder(count, seed=2)
     assert counts.total() == count
     assert counts["together: 2 confirmed"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_data_sets_of_packages_come_back_equal_or_are_refused_by_column():
+    counts = golden.run(golden.packages())
+    assert counts["equal"] >= 25
+    assert not counts["WRONG"]
 
 
 def test_a_table_is_written_once_or_not_at_all_by_workers_that_are_killed():

@@ -20,6 +20,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import types
 
+from tests.support.local import stream
+
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 PAGE = "page_token=2"
@@ -259,22 +261,11 @@ def draw_json(r: random.Random, value: Any, media: str = JSON) -> tuple[str, byt
     return kind, text.encode(charset.strip('"') or "utf-8")
 
 
-def arrow(columns: dict[str, list[Any]]) -> tuple[str, bytes]:
-    table = pa.table(columns)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return ARROW, sink.getvalue().to_pybytes()
-
-
 def encode(r: random.Random, value: Any) -> tuple[str, bytes]:
     """Encode columns as an Arrow stream, and all else as JSON."""
     if not isinstance(value, pa.Table):
         return draw_json(r, value, r.choice([JSON, JSON, "application/vnd.x.v1+json"]))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, value.schema) as writer:
-        writer.write_table(value)
-    return ARROW, sink.getvalue().to_pybytes()
+    return ARROW, stream(value)
 
 
 def draw_success(r: random.Random, name: str) -> Answer:

