@@ -1,8 +1,8 @@
 """How the cost grows with the frame: many columns, many chunks and odd cells.
 
 Run ``python -m tests.benchmarks.shapes``; parts of the cases' names choose cases. All
-cases take a quarter of an hour. The cases called ``stream`` make the bytes of a
-request, compared with ``pyarrow.ipc``; the others call a folder, compared
+cases take some minutes. The cases called ``stream`` make the bytes of a
+request, compared with ``pyarrow.ipc``; the others alter a folder's table, compared
 with ``lance``. "by hand" divides a case's time by that of these few lines. "half"
 divides it by that of half the columns, chunks or rows: 2 is linear, 4 is quadratic.
 Times are of the processor.
@@ -151,63 +151,44 @@ def planned(table: pa.Table) -> Case:
     return Case(lambda: rt.plan_alterations(before, after).to_json(), by_hand)
 
 
-class Doors:
-    """A folder, and another one for what is stored by hand."""
+class Folder:
+    """A folder, and another one for what is altered by hand."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._client = rt.connect(folder / "ours", default=False)
-
-    def _path(self) -> str:
-        return str(self._folder / f"{next(NUMBERS)}.lance")
+        self.cases: dict[str, Callable[[int], Case]] = {
+            "alter_table, casts": self.cast,
+            "alter_table, renames": lambda columns: self.rename(columns, plans=True),
+            "alter_columns, renames": lambda columns: self.rename(columns, plans=False),
+        }
 
     def _stored(self, table: pa.Table) -> tuple[rt.RemoteTable, str]:
-        path = self._path()
+        path = str(self._folder / f"{next(NUMBERS)}.lance")
         lance.write_dataset(table, path)
         return self._client.create_table(f"t{next(NUMBERS)}", table), path
 
-    def create(
-        self, data: Any, to_table: Callable[[Any], pa.Table] = arrow_of, **options: Any
-    ) -> Case:
-        return Case(
-            lambda: self._client.create_table(f"t{next(NUMBERS)}", data, **options),
-            lambda: lance.write_dataset(to_table(data), self._path()),
-        )
-
-    def append(self, data: Any) -> Case:
-        table, path = self._stored(arrow_of(data))
-        return Case(
-            lambda: self._client.create_table(table.name, data, if_exists="append"),
-            lambda: lance.write_dataset(arrow_of(data), path, mode="append"),
-        )
-
-    def read(self, table: pa.Table) -> Case:
-        stored, path = self._stored(table)
-        names = table.column_names[::2]
-        return Case(
-            lambda: stored.to_arrow(columns=names),
-            lambda: lance.dataset(path).to_table(columns=names),
-        )
-
-    def cast(self, table: pa.Table) -> Case:
+    def cast(self, columns: int) -> Case:
         """Cast all columns, and back again the next time."""
+        table = wide(columns)
         stored, path = self._stored(table)
         frames = itertools.cycle([int32(table), table])
         types = itertools.cycle([pa.int32(), pa.int64()])
+        names = table.column_names
 
         def by_hand() -> None:
             arrow = next(types)
-            lance.dataset(path).alter_columns(
-                *({"path": name, "data_type": arrow} for name in table.column_names)
-            )
+            changes = [{"path": name, "data_type": arrow} for name in names]
+            lance.dataset(path).alter_columns(*changes)
 
         return Case(
             lambda: rt.alter_table(next(frames), stored.name, client=self._client),
             by_hand,
         )
 
-    def rename(self, table: pa.Table, *, plans: bool) -> Case:
+    def rename(self, columns: int, *, plans: bool) -> Case:
         """Rename all columns, and back again the next time."""
+        table = wide(columns)
         stored, path = self._stored(table)
         names = table.column_names
         sides = itertools.cycle([("", "_"), ("_", "")])
@@ -224,9 +205,8 @@ class Doors:
 
         def by_hand() -> None:
             old, new = next(others)
-            lance.dataset(path).alter_columns(
-                *({"path": name + old, "name": name + new} for name in names)
-            )
+            changes = [{"path": name + old, "name": name + new} for name in names]
+            lance.dataset(path).alter_columns(*changes)
 
         return Case(ours, by_hand)
 
@@ -268,50 +248,29 @@ OBJECTS: dict[str, Callable[[int], Any]] = {
 }
 unify = pa.Table.unify_dictionaries
 COLUMNS = {
-    "stream, Arrow": lambda _, n: streamed(wide(n)),
-    "stream, Polars": lambda _, n: streamed(in_polars(n)),
-    "stream, pandas": lambda _, n: streamed(in_pandas(n)),
-    "stream, not null": lambda _, n: streamed(not_nullable(n), not_null),
-    "stream, ten chunks": lambda _, n: streamed(ten_chunks(wide(n))),
-    "stream, dtypes=": lambda _, n: streamed(wide(n), int32, dtypes=dtypes(n)),
-    "stream, append": lambda _, n: streamed(wide(n), table=wide(n).schema),
-    "stream, append casts": lambda _, n: streamed(wide(n), int32, table=smaller(n)),
-    "create, Arrow": lambda doors, n: doors.create(wide(n)),
-    "create, Polars": lambda doors, n: doors.create(in_polars(n)),
-    "create, pandas": lambda doors, n: doors.create(in_pandas(n)),
-    "create, not null": lambda doors, n: doors.create(not_nullable(n)),
-    "create, dtypes=": lambda doors, n: doors.create(wide(n), int32, dtypes=dtypes(n)),
-    "append, Arrow": lambda doors, n: doors.append(wide(n)),
-    "append, pandas": lambda doors, n: doors.append(in_pandas(n)),
-    "append, not null": lambda doors, n: doors.append(not_nullable(n)),
-    "read, columns=": lambda doors, n: doors.read(wide(n)),
-    "plan_alterations": lambda _, n: planned(wide(n)),
-    "alter_table, casts": lambda doors, n: doors.cast(wide(n)),
-    "alter_table, renames": lambda doors, n: doors.rename(wide(n), plans=True),
-    "alter_columns, renames": lambda doors, n: doors.rename(wide(n), plans=False),
+    "stream, Arrow": lambda n: streamed(wide(n)),
+    "stream, Polars": lambda n: streamed(in_polars(n)),
+    "stream, pandas": lambda n: streamed(in_pandas(n)),
+    "stream, not null": lambda n: streamed(not_nullable(n), not_null),
+    "stream, ten chunks": lambda n: streamed(ten_chunks(wide(n))),
+    "stream, dtypes=": lambda n: streamed(wide(n), int32, dtypes=dtypes(n)),
+    "stream, append": lambda n: streamed(wide(n), table=wide(n).schema),
+    "stream, append casts": lambda n: streamed(wide(n), int32, table=smaller(n)),
+    "plan_alterations": lambda n: planned(wide(n)),
 }
 NESTED = {
-    "stream, dictionaries": lambda _, n: streamed(coded(n)),
-    "stream, dictionaries, ten chunks": lambda _, n: streamed(ten_chunks(coded(n))),
-    "stream, structs": lambda _, n: streamed(structs(n)),
-    "create, dictionaries": lambda doors, n: doors.create(coded(n)),
-    "create, structs": lambda doors, n: doors.create(structs(n)),
-    "append, dictionaries": lambda doors, n: doors.append(coded(n)),
-    "append, structs": lambda doors, n: doors.append(structs(n)),
+    "stream, dictionaries": lambda n: streamed(coded(n)),
+    "stream, dictionaries, ten chunks": lambda n: streamed(ten_chunks(coded(n))),
+    "stream, structs": lambda n: streamed(structs(n)),
 }
 CHUNKS = {
-    "stream, growing dictionary": lambda _, n: streamed(growing(n), unify),
-    "stream, shifting dictionary": lambda _, n: streamed(shifting(n), unify),
-    "stream, reader, growing": lambda _, n: read_once(growing(n)),
-    "create, growing dictionary": lambda doors, n: doors.create(growing(n), unify),
-    "create, shifting dictionary": lambda doors, n: doors.create(shifting(n), unify),
+    "stream, growing dictionary": lambda n: streamed(growing(n), unify),
+    "stream, shifting dictionary": lambda n: streamed(shifting(n), unify),
+    "stream, reader, growing": lambda n: read_once(growing(n)),
 }
 CELLS = {}
 for kind, cell in OBJECTS.items():
-    CELLS[f"stream, {kind}"] = lambda _, n, cell=cell: streamed(objects(cell, n))
-    CELLS[f"create, {kind}"] = lambda doors, n, cell=cell: doors.create(
-        objects(cell, n)
-    )
+    CELLS[f"stream, {kind}"] = lambda n, cell=cell: streamed(objects(cell, n))
 # how many columns, chunks or rows the cases have
 SIZES = [(8000, COLUMNS), (2000, NESTED), (1000, CHUNKS), (200_000, CELLS)]
 
@@ -319,13 +278,12 @@ SIZES = [(8000, COLUMNS), (2000, NESTED), (1000, CHUNKS), (200_000, CELLS)]
 def main(wanted: list[str], part: int = 1, repeats: int = REPEATS) -> None:
     print(f"{'case':<40}{'ours':>10}{'by hand':>10}{'half':>8}")
     with tempfile.TemporaryDirectory() as folder:
-        doors = Doors(Path(folder))
-        for whole, cases in SIZES:
+        for whole, cases in [*SIZES, (8000, Folder(Path(folder)).cases)]:
             size = whole // part
             for name, make in cases.items():
                 if not wanted or any(word in name for word in wanted):
                     title = f"{name}, {size:,}"
-                    show(title, make(doors, size), make(doors, size // 2), repeats)
+                    show(title, make(size), make(size // 2), repeats)
 
 
 def show(name: str, case: Case, half: Case, repeats: int) -> None:
