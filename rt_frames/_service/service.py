@@ -195,8 +195,10 @@ class Service:
         path = self.dialect.path(LIST)
         parse: Callable[[Response], Any] = parse_table_names
         if LIST.is_documented_at(path, None):
-            # to a write, a list in another form is one that tells nothing
-            parse = parse_open_names if before is None else parse_told_names
+            parse = parse_open_names
+            if before is not None and not before.exist_ok:
+                # a list in another form tells nothing, and the create is refused
+                parse = parse_told_names
         request = Request(purpose, path, parse, "GET", headers=headers)
         return self.list_pages(request, retries)
 

@@ -322,9 +322,10 @@ class Round:
         calls: dict[str, Callable[[], Any]] = {
             "rt.to_table": lambda: rt.to_table(frame, name),
             "rt.tee": lambda: rt.tee(frame, name),
-            "skip": lambda: rt.to_table(frame, name, if_exists="skip"),
             "Client.create_table": lambda: self.client.create_table(name, frame),
         }
+        if self.kind not in STREAMS:
+            calls["skip"] = lambda: self.create_if_missing(frame)
         if self.kind in FRAMES:
             calls["df.remote.to_table"] = lambda: frame.remote.to_table(name)
             calls["df.remote.tee"] = lambda: frame.remote.tee(name)
@@ -344,6 +345,14 @@ class Round:
             assert result is frame
         self.counts[call] += 1
         self.counts[f"from {self.kind}"] += 1
+
+    def create_if_missing(self, frame: Any) -> rt.RemoteTable:
+        """Create a table; "skip" is refused where a list does not tell what exists."""
+        try:
+            return rt.to_table(frame, self.name, if_exists="skip")
+        except errors.ResponseError:
+            assert not self.service.is_plainly_listed
+        return rt.to_table(frame, self.name)
 
     def alter(self) -> None:
         r = self.r
