@@ -80,7 +80,8 @@ def raise_if_unsupported(
 ) -> None:
     """Raise ValueError if the server refused because it lacks the operation.
 
-    A 404 may also be about the table, or about its ``version``.
+    It is a ResponseError if steps before this one were done. A 404 may also be about
+    the table, or about its ``version``.
     """
     if not isinstance(error, errors.ResponseError) or not may_lack_operation(error):
         return
@@ -96,7 +97,10 @@ def raise_if_unsupported(
         unchanged = "no row was stored"
     message = error.message or "without a message"
     text = f"this server cannot {purpose.operation.ability}: {error.status}, {message}"
-    raise ValueError(purpose.steps.complete(text, unchanged)) from error
+    text = purpose.steps.complete(text, unchanged)
+    if purpose.steps.done:
+        raise errors.ResponseError(text, **vars(error)) from error
+    raise ValueError(text) from error
 
 
 def delete(service: Service, name: str, where: Any) -> tuple[int | None, int | None]:
