@@ -17,10 +17,10 @@ import random
 import re
 import time
 from collections.abc import Callable
+from email.utils import parsedate_to_datetime
 from typing import Literal
 from urllib.parse import unquote
 
-import urllib3
 from requests.structures import CaseInsensitiveDict
 
 from rt_frames import errors
@@ -355,10 +355,11 @@ def _read_response(reply: Reply, max_bytes: int) -> Response:
 def _parse_retry_after(response: Response) -> float | None:
     """Return the seconds that the service asks to wait, or None."""
     header = response.headers.get("Retry-After", "").strip()
-    # urllib3 shortens waits to six hours (2.8), and 2.3 reads numbers of any length
     if re.fullmatch(r"\d{1,9}", header):
         return float(header)
     try:
-        return float(urllib3.Retry().parse_retry_after(header))
-    except (urllib3.exceptions.InvalidHeader, ValueError, TypeError, OverflowError):
+        # urllib3 shortens waits to six hours (2.8)
+        moment = parsedate_to_datetime(header)
+        return max(moment.timestamp() - time.time(), 0.0)
+    except (ValueError, TypeError, OverflowError):
         return None

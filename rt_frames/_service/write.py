@@ -264,7 +264,7 @@ def _add_rows(
     )
     with noting_steps(steps):
         result = add_columns(service, adding, added, table)
-    done = f"columns {names} were added before, and contain nulls"
+    done = f"columns {names} were added before"
     steps = Steps(done, again="the same call would only write the rows")
     purpose = purpose._replace(steps=steps)
     with noting_steps(steps):

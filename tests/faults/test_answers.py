@@ -10,6 +10,8 @@ import gzip
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pyarrow as pa
 import pytest
@@ -400,6 +402,16 @@ def test_the_pause_is_the_one_that_the_service_asks_for(server, header, seconds)
     with pytest.raises(errors.RateLimited) as raised:
         create(client)
     assert raised.value.retry_after == seconds
+
+
+@pytest.mark.parametrize(("days", "seconds"), [(2, 2 * 86400), (-1, 0)])
+def test_the_pause_may_be_given_as_a_date(server, days, seconds):
+    date = format_datetime(datetime.now(UTC) + timedelta(days=days), usegmt=True)
+    server.answering((429, {}, {"Retry-After": date}))
+    client = connected(server, retries=0)
+    with pytest.raises(errors.RateLimited) as raised:
+        create(client)
+    assert raised.value.retry_after == pytest.approx(seconds, abs=60)
 
 
 SPELLED = [
