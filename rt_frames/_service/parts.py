@@ -233,8 +233,8 @@ def name_blocked(error: errors.TableExistsError, name: str) -> errors.ConflictEr
     """Return the error for a refused create although the table does not exist."""
     reason = f"{error.status}, {error.message}".rstrip(", ")
     text = (
-        f"could not create table {name!r}: {reason}; it does not exist, so something "
-        "else has its name; nothing was stored"
+        f"could not create table {name!r}: {reason}; but no table of that name was "
+        "found, so something else may have it; nothing was stored"
     )
     return errors.ConflictError(text, **vars(error))
 

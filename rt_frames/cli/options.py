@@ -89,12 +89,17 @@ def connect(url: str | None, key_file: Path | None, **options: Any) -> Client:
                 f"{target}: no such folder; rt-frames serve or rt.connect() makes it"
             )
     # no variable holds the key: a traceback may show variables
-    client = connect(
-        target,
-        api_key=key_file.read_text("utf-8-sig").strip() if key_file else None,
-        default=False,
-        **options,
-    )
+    try:
+        client = connect(
+            target,
+            api_key=key_file.read_text("utf-8-sig").strip() if key_file else None,
+            default=False,
+            **options,
+        )
+    except errors.NotConnectedError as error:
+        raise ValueError(
+            "no API key; pass --key-file, or set RT_FRAMES_API_KEY"
+        ) from error
     # shell completion has no current context
     if context := click.get_current_context(silent=True):
         context.call_on_close(client.close)

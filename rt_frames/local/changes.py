@@ -10,11 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import lance
-import lance.fragment
 import pyarrow as pa
 import pyarrow.types as is_
 from lance import LanceOperation
+from lance.fragment import write_fragments
 
 from rt_frames._names import duplicates
 from rt_frames._schema.data_type import iter_fields
@@ -256,9 +255,7 @@ def _write_nulls(table: Any, name: str, rows: int) -> list[Any]:
     """Write nulls of a column, as one fragment; return its files."""
     field = table.schema.field(name)
     nulls = pa.table([pa.nulls(rows, field.type)], pa.schema([field]))
-    (fragment,) = lance.fragment.write_fragments(
-        nulls, table, mode="append", max_rows_per_file=rows
-    )
+    (fragment,) = write_fragments(nulls, table, mode="append", max_rows_per_file=rows)
     return list(fragment.files)
 
 

@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import lance
-import lance.fragment
 import pyarrow as pa
 from lance import LanceOperation
 from lance.bitmap import Bitmap
 from lance.dataset import Transaction
+from lance.fragment import write_fragments
 
 from rt_frames._text import one_line
 from rt_frames._threads import Worker, result
@@ -347,7 +347,7 @@ def create(folder: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -
     """Write a new table, check that it can be read, and return its version."""
     folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     with engine.feeding(schema, batches) as (reader, counts):
-        transaction = lance.fragment.write_fragments(
+        transaction = write_fragments(
             reader,
             str(folder),
             mode="create",

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import lance
-import lance.fragment
 import pyarrow as pa
 import pyarrow.types as is_
+from lance.fragment import write_fragments
 
 from rt_frames._schema.data_type import contains, show_type
 from rt_frames._text import list_names, one_line
@@ -238,7 +238,7 @@ def stage_append(
     """Write rows for an append to a table in staging; return their fragments."""
     check_fits(schema, staged.schema)
     with feeding(schema, batches) as (reader, _):
-        fragments: list[Any] = lance.fragment.write_fragments(
+        fragments: list[Any] = write_fragments(
             reader,
             staged,
             mode="append",
