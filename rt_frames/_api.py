@@ -541,13 +541,13 @@ def alter_table(
         Whether casts may change stored values: round, truncate or shift them, or make
         them infinite. A service whose engine is unknown is sent any cast with it.
     rewrite : bool, default False
-        Whether all rows may be read, cast exactly and replaced, if a change needs it:
-        a cast that the engine refuses, or a lossy one. Then all changes are one commit.
-        A value that does not fit raises an error that names its row. No number becomes
-        a date, time or duration, or back, as its unit is not known. Indices are
-        dropped, with a warning. Nobody else may write to the table meanwhile; a folder
-        refuses the commit otherwise. Needs a folder, or ``dialect="lancedb"`` and a
-        server that supports multipart writes.
+        Whether all rows may be read, cast exactly and replaced, if a change needs it: a
+        cast that the engine refuses, or a lossy one. Then all changes are one commit. A
+        value that does not fit raises an error that shows it. No number becomes a date,
+        time or duration, or back, as its unit is not known. Indices are dropped, with a
+        warning. Nobody else may write to the table meanwhile; a folder refuses the
+        commit otherwise. Needs a folder, or ``dialect="lancedb"`` and a server that
+        supports multipart writes.
     dtypes, index, clean_names : optional
         As in `plan_alterations`.
     client : Client, optional

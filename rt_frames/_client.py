@@ -1151,9 +1151,10 @@ class RemoteTable:
             If the engine of a folder or of LanceDB's servers refuses the cast, or with
             ``rewrite=True`` no rewrite makes it; nothing was sent.
         BadRequest
-            If another service refuses the cast; nothing was changed.
+            If another service refuses the cast, or a stored value does not fit; nothing
+            was changed.
         UnsupportedTypeError
-            With ``rewrite=True``, if a value does not fit; nothing was changed.
+            If a value does not fit that is read to be rewritten; nothing was changed.
 
         Examples
         --------
