@@ -191,7 +191,7 @@ class Steps(NamedTuple):
         again = self.again
         # the cure of this step may be to make the same call, too
         said = [one for one in sentences if one != again]
-        if len(said) == len(sentences) > 0 and again:
+        if again and sentences and again not in sentences:
             again = f"then {again}"
         text = "; ".join(filter(None, [*said, self.done, self.left, again]))
         for of_the_call, of_the_step in _OF_A_STEP.items() if self.done else ():

@@ -80,12 +80,12 @@ def plan(
     comparison.check_on_both_sides("rename", renames)
     comparison.check_on_both_sides("nullable", nulls)
     existing = [renames.get(name, name) for name in before.names]
-    left_alone = comparison.old_paths()
+    gone = {*drops}
     return AlterationPlan(
         changes,
         added=new_columns(comparison.new_columns(), existing),
         dropped=drops,
-        left_alone=[path for path in left_alone if path not in drops],
+        left_alone=[path for path in comparison.old_paths() if path not in gone],
     )
 
 
@@ -132,6 +132,8 @@ def _check_drops(
     """Return the columns to drop that still exist."""
     if isinstance(drop_columns, Collection) and len(drop_columns) == 0:
         return []
+    old = {*before.names}
+    new = {*after.names}
     drops = []
     for name in parse_names("drop_columns", drop_columns):
         if "." in name:
@@ -139,7 +141,7 @@ def _check_drops(
                 f"drop_columns: {show_value(name)} is not the name of a whole column"
             )
         _check_not_taken(name, renames)
-        if name in after.names:
+        if name in new:
             raise ValueError(
                 f"drop_columns: the frame has column {name!r}; leave it out of the frame, or of drop_columns"
             )
@@ -147,7 +149,7 @@ def _check_drops(
             raise ValueError(
                 f"drop_columns: {name!r} is also in rename; leave it out of one of them"
             )
-        if name in before.names:
+        if name in old:
             drops.append(name)
             continue
         other_case = [known for known in before.names if known.lower() == name.lower()]

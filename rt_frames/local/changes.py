@@ -201,7 +201,7 @@ def drop_columns(
         )
     folder = target.folder
     table = target.newest
-    known = table.schema.names
+    known = dict.fromkeys(table.schema.names)
     unknown = [name for name in names if name not in known]
     if unknown:
         raise HTTPError(
@@ -219,14 +219,14 @@ def drop_columns(
         draft = commits.draft(folder, table, staged)
         # first: no rows can be written without a column that must not be null
         draft.drop_columns(names)
-        added = _add_nulls(table, draft, names)
+        added = _add_nulls(table, draft, {*names})
         operation = commits.last_operation(draft)
         if added is not None:
             operation = LanceOperation.Merge(added, operation.schema)
         return {"version": commits.commit(folder, table, operation)}
 
 
-def _add_nulls(table: Any, draft: Any, dropped: list[str]) -> list[Any] | None:
+def _add_nulls(table: Any, draft: Any, dropped: set[str]) -> list[Any] | None:
     """Add a column of nulls to fragments that store only columns to be dropped.
 
     A fragment lacks columns that were added later, or that an append left out. A
