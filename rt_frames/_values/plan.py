@@ -215,7 +215,7 @@ def _choose_cast(
     if requested is not None and not differs_in_layout_only(kept, wanted):
         raise UnsupportedTypeError(
             f"column {name!r} is {show_type(have)}, but {show_type(target)} in the "
-            "table; leave the column out of dtypes="
+            "table; leave it out of dtypes=, or name that type"
         )
     # some services describe only the storage of extension types
     if wanted == target and kept.equals(wanted, check_metadata=True):

@@ -465,7 +465,7 @@ def test_the_caller_rounds_by_writing_the_type_which_must_be_that_of_the_table(
 ):
     place.create(name, TABLE)
     place.append(name, pl.DataFrame({"x": [0.1]}), dtypes={"x": "float32"})
-    words = "'n' is int16, but int32 in the table; leave the column out of dtypes="
+    words = "'n' is int16, but int32 in the table; leave it out of dtypes=, or name that type"
     with pytest.raises(UnsupportedTypeError, match=re.escape(words)):
         place.append(name, pl.DataFrame({"n": [1]}), dtypes={"n": "int16"})
     assert place.read(name)["x"][1].as_py() == pytest.approx(0.1)
