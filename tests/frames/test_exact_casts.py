@@ -13,6 +13,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.types as is_
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from rt_frames._values import exact_cast
 from rt_frames.errors import UnsupportedTypeError
@@ -26,6 +28,110 @@ UTC = dt.UTC
 TOKYO = dt.timezone(dt.timedelta(hours=9))
 MORNING = dt.datetime(2020, 1, 1, 5, 0, 0, 1)
 MIDNIGHT = dt.datetime(2020, 1, 1)
+SMALL = [0, 1, -1, 127, 128, 255, 256, 2049, 2**24 + 1, 2**31]
+LARGE = [2**53, 2**53 + 1, 2**62, 2**63 - 1, -(2**63), 2**63]
+FLOATS = [0.0, -0.0, 0.5, 0.1, 1.0, 300.0, 2049.0, 65520.0, 16777217.0]
+FAR_FLOATS = [2.0**53 + 2, 2.0**63, 2.0**64, 1e300, 1e-320]
+CENTS = [D("1.25"), D("0.1"), D("-7.00"), D("0.30"), D("99999.99")]
+WHOLE = [D(1), D(300), D(2**60), D(2**60 + 1), D("1e37")]
+DAYS = [dt.date(2020, 1, 1), dt.date(1, 1, 1), dt.date(9999, 12, 31)]
+MOMENTS = [MIDNIGHT, MORNING, dt.datetime.min, dt.datetime.max]
+TIMES = [dt.time(5), dt.time(5, 0, 0, 1), dt.time(0)]
+SPANS = [dt.timedelta(seconds=1.5), dt.timedelta(microseconds=1), dt.timedelta(200_000)]
+TEXTS = [
+    "",
+    "a",
+    "1",
+    "-7",
+    "1.5",
+    "0.1",
+    "300",
+    "1e3",
+    "0xFF",
+    "-0x1",
+    "1e400",
+    "1e-400",
+    "1e-30",
+    "16777217",
+    "9007199254740993",
+    "9007199254740993.0",
+    "9007199254740993.5",
+    "9" * 38,
+    "9" * 77,
+    "true",
+    "nan",
+    "-inf",
+    "x" * 16,
+    "05:00",
+    "05:00:00.5",
+    "24:00",
+    "10",
+    "05:00Z",
+    "2020-01-01",
+    "2020-01-01 05:00:00",
+    "2020-01-01T05:00:00.5",
+    "2020-01-01 05:00:00+09:00",
+    "1500-01-01",
+    str(uuid.UUID(int=5)),
+]
+numbers = st.sampled_from(SMALL + LARGE) | st.integers(-(2**63), 2**64 - 1)
+whole_floats = numbers.map(float)
+any_floats = st.floats() | st.floats(width=16)
+floats = st.sampled_from(FLOATS + FAR_FLOATS) | any_floats | whole_floats
+any_decimals = st.decimals(-(10**9), 10**9, places=3)
+whole_decimals = st.integers(-(10**37), 10**37).map(D)
+decimals = st.sampled_from(CENTS + WHOLE) | any_decimals | whole_decimals
+days = st.sampled_from(DAYS) | st.dates()
+moments = st.sampled_from(MOMENTS) | st.datetimes()
+aware = moments.map(lambda at: at.replace(tzinfo=UTC))
+times = st.sampled_from(TIMES) | st.times()
+spans = st.sampled_from(SPANS) | st.timedeltas()
+blobs = st.binary() | st.binary(min_size=16, max_size=16)
+identifiers = st.uuids().map(lambda given: given.bytes)
+shown = (numbers | floats | decimals | moments).map(str)
+texts = st.sampled_from(TEXTS) | st.text() | shown
+VALUES = [  # types, and values of which each type takes those that it holds exactly
+    (pa.int8(), numbers),
+    (pa.uint8(), numbers),
+    (pa.int32(), numbers),
+    (pa.int64(), numbers),
+    (pa.uint64(), numbers),
+    (pa.dictionary(pa.int8(), pa.int64()), numbers),
+    (pa.float16(), floats),
+    (pa.float32(), floats),
+    (pa.float64(), floats),
+    (pa.bool_(), st.booleans()),
+    (pa.decimal128(7, 2), decimals),
+    (pa.decimal128(38, 10), decimals),
+    (pa.decimal128(38, 0), decimals),
+    (pa.decimal256(50, 30), decimals),
+    (pa.decimal64(9, 2), decimals),
+    (pa.string(), texts),
+    (pa.large_string(), texts),
+    (pa.string_view(), texts),
+    (pa.dictionary(pa.int32(), pa.large_string()), texts),
+    (pa.binary(), blobs),
+    (pa.binary(16), blobs),
+    (pa.large_binary(), blobs),
+    (pa.binary_view(), blobs),
+    (pa.uuid(), identifiers),
+    (pa.date32(), days),
+    (pa.date64(), days),
+    (pa.timestamp("s"), moments),
+    (pa.timestamp("us"), moments),
+    (pa.timestamp("ns"), moments),
+    (pa.timestamp("us", "UTC"), aware),
+    (pa.timestamp("ns", "Asia/Tokyo"), aware),
+    (pa.time32("s"), times),
+    (pa.time64("us"), times),
+    (pa.time64("ns"), times),
+    (pa.duration("s"), spans),
+    (pa.duration("us"), spans),
+    (pa.duration("ns"), spans),
+]
+FLOATS_OF = {pa.float16(): np.float16, pa.float32(): np.float32, pa.float64(): float}
+cells = st.sampled_from(VALUES).flatmap(lambda row: st.tuples(st.just(row[0]), row[1]))
+targets = st.sampled_from([arrow for arrow, _ in VALUES])
 
 
 def cast(array: object, target: object) -> pa.ChunkedArray | UnsupportedTypeError:
@@ -40,6 +146,149 @@ def row_of(refused: pa.ChunkedArray | UnsupportedTypeError) -> int | None:
     assert isinstance(refused, UnsupportedTypeError), f"it became {refused}"
     row = re.match(r"column 'x'(, row (\d+))?", str(refused))[2]
     return row and int(row)
+
+
+def behind_a_null(arrow: pa.DataType, value: object) -> pa.Array | None:
+    """Make an array of a null and a value, if the type holds that exactly."""
+    if is_.is_dictionary(arrow):
+        flat = behind_a_null(arrow.value_type, value)
+        return flat and flat.dictionary_encode().cast(arrow)
+    try:
+        array = pa.array([None, value], arrow)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError):
+        return None
+    kept = array[1].as_py()
+    if is_.is_floating(arrow) and not np.isnan(value) and float(kept) != value:
+        return None
+    if is_.is_date(arrow) and kept not in (value, getattr(value, "date", int)()):
+        return None
+    if is_.is_temporal(arrow) and not is_.is_date(arrow) and kept != value:
+        return None
+    return array
+
+
+@given(cells, targets)
+def test_a_value_keeps_its_meaning_in_any_other_type_or_is_refused_by_row(cell, target):
+    array = behind_a_null(*cell)
+    assume(array is not None)
+    found = cast(array, target)
+    if isinstance(found, pa.ChunkedArray):
+        assert found[0].as_py() is None
+        assert means_the_same(array[1], found[1]), f"{array} became {found}"
+    else:
+        assert array.type != target
+        # no row is named where the type takes not even the null
+        null = cast(array.slice(0, 1), target)
+        assert row_of(found) == 1 or isinstance(null, UnsupportedTypeError)
+
+
+def means_the_same(before: pa.Scalar, after: pa.Scalar) -> bool:
+    """Return whether the other type has the value, its nearest float or its text."""
+    if is_.is_dictionary(before.type):
+        return means_the_same(before.value, after)
+    if is_.is_dictionary(after.type):
+        return means_the_same(before, after.value)
+    timed = is_.is_temporal(before.type), is_.is_temporal(after.type)
+    # a number of days, seconds, …, which may be a moment that Python does not have
+    if any(timed) and (is_.is_integer(before.type) or is_.is_integer(after.type)):
+        return count(before) == count(after)
+    one = plain(before)
+    other = plain(after)
+    if isinstance(one, str) and not isinstance(other, str):
+        return written(one, after)
+    if isinstance(other, str) and not isinstance(one, str):
+        return written(other, before) or read_back(other, before)
+    if all(timed):
+        zones = {getattr(before.type, "tz", None), getattr(after.type, "tz", None)}
+        is_same = nanoseconds(before) == nanoseconds(after)
+        return is_same and zones != {None, "Asia/Tokyo"}
+    both_nan = one != one and other != other  # noqa: PLR0124
+    return one == other or both_nan or rounded(before, after)
+
+
+def plain(scalar: pa.Scalar) -> object:
+    """Give a value as a type of Python that can be compared."""
+    value = scalar.as_py()
+    if isinstance(value, np.floating):
+        return float(value)
+    return value.bytes if isinstance(value, uuid.UUID) else value
+
+
+def rounded(before: pa.Scalar, after: pa.Scalar) -> bool:
+    """Tell whether a float is a decimal by its digits, or a fraction was rounded."""
+    if is_.is_decimal(before.type):
+        return has_digits(after, before)
+    if is_.is_decimal(after.type):
+        return has_digits(before, after)
+    if not (is_.is_floating(before.type) and is_.is_floating(after.type)):
+        return False
+    one = before.as_py()
+    other = after.as_py()
+    counted = float(one).is_integer() and abs(one) <= 2**53
+    return not counted and np.isfinite(other) and FLOATS_OF[after.type](one) == other
+
+
+def has_digits(number: pa.Scalar, exact: pa.Scalar) -> bool:
+    if number.type not in FLOATS_OF:
+        return False
+    return D(str(FLOATS_OF[number.type](number.as_py()))) == exact.as_py()
+
+
+def count(scalar: pa.Scalar) -> int:
+    if not is_.is_temporal(scalar.type):
+        return scalar.as_py()
+    return pa.array([scalar]).cast(f"int{scalar.type.bit_width}")[0].as_py()
+
+
+NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1, "day": 86_400 * 10**9}
+
+
+def nanoseconds(scalar: pa.Scalar) -> tuple[str, int]:
+    """Return the kind of a moment, time or span, and its nanoseconds."""
+    arrow = scalar.type
+    kind = "moment"
+    if is_.is_duration(arrow):
+        kind = "span"
+    if is_.is_time(arrow):
+        kind = "time"
+    unit = "day" if is_.is_date32(arrow) else getattr(arrow, "unit", "ms")
+    return kind, count(scalar) * NANOSECONDS[unit]
+
+
+def written(text: str, scalar: pa.Scalar) -> bool:
+    """Tell whether a text is one way to write a value."""
+    value = scalar.as_py()
+    arrow = scalar.type
+    if isinstance(value, bool):
+        return text.lower() in (str(value).lower(), str(int(value)))
+    if is_.is_floating(arrow):
+        if re.fullmatch(r"[+-]?[0-9]+(\.0*)?", text):
+            return D(text) == D(float(value))
+        return str(float(FLOATS_OF[arrow](text))) == str(float(value))
+    if isinstance(value, int | D):
+        return D(text) == value
+    if isinstance(value, bytes):
+        return text.encode() == value
+    if is_.is_time(arrow):
+        return dt.time.fromisoformat(text) == value
+    if is_.is_temporal(arrow):
+        return microseconds(text) * 1000 == nanoseconds(scalar)[1]
+    return isinstance(value, uuid.UUID) and text == str(value)
+
+
+def read_back(text: str, scalar: pa.Scalar) -> bool:
+    """Tell whether a text has the fewest digits that the float is read from."""
+    return scalar.type in FLOATS_OF and FLOATS_OF[scalar.type](text) == scalar.as_py()
+
+
+def microseconds(text: str) -> int:
+    """Read a moment as microseconds since 1970, in UTC."""
+    if "+" in text:
+        aware = dt.datetime.fromisoformat(text)
+        moment = np.datetime64(aware.astimezone(UTC).replace(tzinfo=None), "us")
+    else:
+        moment = np.datetime64(text[:26].rstrip("Z"), "us")
+    return int(moment.astype(int))
 
 
 UUID = uuid.UUID(int=10)
