@@ -261,7 +261,9 @@ MEANINGS = (
     Meaning("411", "rows|empty|part", _Response, "no", "never", _NEEDS_LENGTH),
     Meaning("413|429", "commit", _Unknown, "maybe", "never", _TWICE),
     Meaning("413", "any", errors.PayloadTooLarge, "no", "never", says="itself"),
-    Meaning("413", "part:alter", errors.PayloadTooLarge, "no", "never", _LIMIT),
+    Meaning(
+        "413", "read|change|part:alter", errors.PayloadTooLarge, "no", "never", _LIMIT
+    ),
     Meaning("413", "any", errors.PayloadTooLarge, "no", "never", _LESS),
     Meaning("429", "part", errors.RateLimited, "no", "anew", _WAIT),
     Meaning("429", "any", errors.RateLimited, "no", "again", _WAIT),
