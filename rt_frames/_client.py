@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from rt_frames._protocol.versions import Version
     from rt_frames._schema.leaves import Condition
 
-    Tuples = list[tuple[str, str, Any]]
-    Expression = pl.Expr | Tuples | list[Tuples]
+    Tuple = tuple[str, str, Any]
+    Expression = pl.Expr | Sequence[Tuple | Sequence[Tuple]]
     Alterations = AlterationPlan | Alteration | Mapping[str, Any] | Iterable[Any]
 
 # seconds; a notebook's display must not hang
