@@ -86,8 +86,6 @@ def ten_rows(_nbytes: int) -> pa.Table:
     return pa.table({"a": range(10), "b": np.arange(10) / 2, "t": list("abcdefghij")})
 
 
-# as pandas keeps text by itself
-TEXT = dict.fromkeys([pa.string(), pa.large_string()], pd.StringDtype(na_value=np.nan))
 MAKERS = {
     "numeric": numeric,
     "strings": strings,
@@ -102,7 +100,10 @@ def frames(kind: str, nbytes: int) -> dict[str, Any]:
     table = MAKERS[kind](nbytes)
     made: dict[str, Any] = {"Arrow": table, "Polars": pl.from_arrow(table)}
     if kind in ("numeric", "strings", "ten rows"):
-        made["pandas"] = table.to_pandas(types_mapper=TEXT.get)
+        # as pandas keeps text by itself, from 2.3 on
+        text = pd.StringDtype(na_value=np.nan)
+        mapper = dict.fromkeys([pa.string(), pa.large_string()], text)
+        made["pandas"] = table.to_pandas(types_mapper=mapper.get)
     return made
 
 
