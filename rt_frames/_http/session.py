@@ -17,6 +17,7 @@ import random
 import re
 import time
 from collections.abc import Callable
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Literal
 from urllib.parse import unquote
@@ -360,6 +361,8 @@ def _parse_retry_after(response: Response) -> float | None:
     try:
         # urllib3 shortens waits to six hours (2.8)
         moment = parsedate_to_datetime(header)
+        # HTTP's oldest form has no zone
+        moment = moment.replace(tzinfo=moment.tzinfo or UTC)
         return max(moment.timestamp() - time.time(), 0.0)
     except (ValueError, TypeError, OverflowError):
         return None

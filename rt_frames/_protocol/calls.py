@@ -192,6 +192,7 @@ class Steps(NamedTuple):
         # the cure of this step may be to make the same call, too
         said = [one for one in sentences if one != again]
         if again and sentences and again not in sentences:
+            # after the cure of this step
             again = f"then {again}"
         text = "; ".join(filter(None, [*said, self.done, self.left, again]))
         for of_the_call, of_the_step in _OF_A_STEP.items() if self.done else ():

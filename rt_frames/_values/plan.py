@@ -308,7 +308,7 @@ def _unsuitable(
     text: str, cure: str, advice: str, column: pa.Field | None
 ) -> UnsupportedTypeError:
     """Make the error for a type. The advice is for callers who can pass ``dtypes``."""
-    example = column and _example(column.type)
+    example = None if column is None else _example(column.type)
     if column is None or example is None:
         return UnsupportedTypeError(f"{text}; {cure}")
     dtypes = {column.name: example}

@@ -19,6 +19,8 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pyarrow.types as is_
+
+# as an attribute of lance, it is missing after an interrupt of the first import
 from lance.fragment import write_fragments
 
 from rt_frames._schema.data_type import contains, show_type

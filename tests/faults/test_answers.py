@@ -414,6 +414,25 @@ def test_the_pause_may_be_given_as_a_date(server, days, seconds):
     assert raised.value.retry_after == pytest.approx(seconds, abs=60)
 
 
+@pytest.fixture
+def in_tokyo(monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_tokyo")
+def test_a_date_of_the_oldest_form_is_in_utc(server):
+    date = time.asctime(time.gmtime(time.time() + 3600))
+    server.answering((429, {}, {"Retry-After": date}))
+    client = connected(server, retries=0)
+    with pytest.raises(errors.RateLimited) as raised:
+        create(client)
+    assert raised.value.retry_after == pytest.approx(3600, abs=60)
+
+
 SPELLED = [
     ("ab/c+d=efg", r"no ab\/c\u002Bd=efg", "no ***"),
     ("ab/c+d=efg", r"no ab\u002fc\u002bd\u003Defg", "no ***"),
